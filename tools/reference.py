@@ -6,7 +6,6 @@ which place has gone stale (tests/docs/test_reference_pages.py).
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
@@ -22,8 +21,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from pleach.cli.main import app
-from pleach.server.http import status
-from pleach.server.metrics import COUNTER_HELP
+from pleach.server.metrics import COUNTER_HELP, GAUGES
 from pleach.server.settings import ENVIRONMENT_PREFIX, LASTING, RELOADABLE, TABLES, BrokerSettings
 
 ROOT = Path(__file__).parents[1]
@@ -103,19 +101,25 @@ def _meaning(comment: str, flag_help: str) -> str:
 
 def _moment(key: str) -> str:
     if key in LASTING:
-        return "never: the data directory rests on it"
+        return "fixed when the data directory is created"
     return "SIGHUP" if key in RELOADABLE else "restart"
 
 
 def field_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
     """What stands behind a field, where something does."""
-    fields = re.finditer(r"^    (\w+): [^#\n]*  # (.*)$", inspect.getsource(struct), re.MULTILINE)
+    fields = re.finditer(r"^    (\w+): [^#\n]*  # (.*)$", _source(struct), re.MULTILINE)
     return {field[1]: field[2] for field in fields}
 
 
 def field_types(struct: type[msgspec.Struct]) -> dict[str, str]:
-    spelled = re.findall(r"^    (\w+): ([^=#\n]+?)(?: +[=#].*)?$", inspect.getsource(struct), re.MULTILINE)
+    spelled = re.findall(r"^    (\w+): ([^=#\n]+?)(?: +[=#].*)?$", _source(struct), re.MULTILINE)
     return {name: _type(text) for name, text in spelled}
+
+
+def _source(struct: type[msgspec.Struct]) -> str:
+    """Of a struct and of those that it extends."""
+    bases = [each for each in struct.__mro__ if issubclass(each, msgspec.Struct) and each is not msgspec.Struct]
+    return "\n".join(map(inspect.getsource, bases))
 
 
 def _type(text: str) -> str:
@@ -222,19 +226,10 @@ def metrics_table() -> str:
 
 
 def _metrics() -> Iterator[list[str]]:
-    for name, kind, text, label in gauges():
-        yield [f"`{name}`", kind, f"`{label}`" if label else "", text]
+    for name, gauge in GAUGES.items():
+        yield [f"`{name}`", "gauge", f"`{gauge.label}`" if gauge.label else "", gauge.help]
     for field, text in COUNTER_HELP.items():
         yield [f"`pleach_{field}_total`", "counter", "", text]
-
-
-def gauges() -> Iterator[tuple[str, str, str, str]]:
-    """What `status.metrics` makes beside the counters, as it is written there."""
-    for node in ast.walk(ast.parse(inspect.getsource(status))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Metric":
-            name, kind, text = (ast.literal_eval(argument) for argument in node.args[:3])
-            label = next((ast.literal_eval(given.value) for given in node.keywords if given.arg == "label"), "")
-            yield name, kind, text, label
 
 
 # Pages ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello, Ping, encode_frame
@@ -33,7 +34,7 @@ class Recorder:
 
 async def pair(**options):
     here, there = Recorder(), Recorder()
-    server = await listen("127.0.0.1", 0, there.handlers, **options)
+    server = await listen("127.0.0.1", 0, msgspec.structs.replace(there.handlers, **options))
     port = server.sockets[0].getsockname()[1]
     connection = await open_connection("127.0.0.1", port, here.handlers)
     await until(lambda: there.made)

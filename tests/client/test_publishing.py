@@ -81,7 +81,7 @@ def test_a_broker_that_goes_away_meanwhile_and_comes_back_has_each_once(tmp_path
         async with chain(tmp_path) as running, pleach.connect(running.ready["c"].client, name="s") as client:
             mine = await client.subscribe("n >= 0")
             work = asyncio.create_task(publish(running, "a", events(20_000)))
-            await until(lambda: running.node("a").counters.publishes > 1_000)
+            await until(lambda: running.node("a").counters.events.publishes > 1_000)
             await running.stop("a")
             await running.start("a", neighbours=("b",))
             await work
@@ -94,14 +94,14 @@ def test_a_broker_that_is_short_of_space_is_waited_for(tmp_path):
     async def story():
         async with one(tmp_path, data_dir="") as running, pleach.connect(running.ready["a"].client, name="s") as client:
             mine = await client.subscribe("n >= 0")
-            gate = running.node("a").gate
-            gate.closed = "full"  # without a disk nobody else says so
+            committer = running.node("a").committer
+            committer.shortage = "full"  # without a disk nobody else says so
             with pytest.raises(PublishRefusedError, match="full"):
                 await publish(running, "a", events(600), patience=0.1)
-            refused = running.node("a").counters.refused
+            refused = running.node("a").counters.events.refused
             work = asyncio.create_task(publish(running, "a", events(600)))
-            await until(lambda: running.node("a").counters.refused > refused + 1)
-            gate.closed = ""
+            await until(lambda: running.node("a").counters.events.refused > refused + 1)
+            committer.shortage = ""
             await work
             assert await numbers(mine, 600) == list(range(600))
 
@@ -130,7 +130,7 @@ def test_a_broker_that_loses_its_memory_meanwhile_is_an_error(tmp_path):
     async def story():
         async with one(tmp_path, data_dir="") as running:
             work = asyncio.create_task(publish(running, "a", events(50_000)))
-            await until(lambda: running.node("a").counters.publishes > 1_000)
+            await until(lambda: running.node("a").counters.events.publishes > 1_000)
             await running.stop("a")
             await running.start("a", data_dir="")
             with pytest.raises(SessionLostError, match="memory"):

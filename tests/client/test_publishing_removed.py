@@ -11,9 +11,11 @@ from pleach.client.publish_once import publish_once
 from pleach.client.short_connection import Identity, ShortConnection
 from pleach.core.messages import Farewell, Publish, RequestAdd, Unsubscribe, encode
 from pleach.core.messages.runs import encode_event, encode_run
+from pleach.core.overlay.membership.machine import Membership
 from pleach.errors import SessionLostError
 from pleach.harness.proxy import LinkProxy
 from pleach.net.addresses import one_address, parse_addresses
+from pleach.server.leaving import Leaving
 from support.live.daemons import Running
 from support.live.tiny_broker import until
 
@@ -33,7 +35,7 @@ async def two(directory, **of_b):
         await running.start("c", neighbours=("b",))
         link.target = one_address(running.ready["c"].peer)
         await running.start("b", peers={"c": address(link.address)}, **of_b)
-        await until(lambda: running.node("b").is_up("c"))
+        await until(lambda: running.node("b").links.is_up("c"))
         yield running, link
     finally:
         await running.stop_all()
@@ -48,7 +50,7 @@ async def heard(running, broker):
 
 async def handed_over(running, link):
     """c is about to leave, and the link is cut before it can tell its clients where to go; returns the removal."""
-    membership = running.node("c").gate.membership
+    membership = running.node("c").broker.machine(Membership)
     leaving = asyncio.create_task(running.remove("c"))
     while not membership.handed_to:  # noqa: ASYNC110 - any later is too late
         await asyncio.sleep(0)
@@ -60,17 +62,17 @@ async def handed_over(running, link):
 async def sent_on(running):
     """c is about to leave, and has told the publisher where to go; returns the removal."""
     leaving = asyncio.create_task(running.remove("c"))
-    await until(lambda: "sink" in running.node("c").leaving.waits_for)
+    await until(lambda: "sink" in running.node("c").features[Leaving].waits_for)
     return leaving
 
 
 def passed_on(running):
     """Events of the publisher that c has passed on to its heir."""
-    return running.node("c").gate.membership._state.change.passed_on.get("sink", [])
+    return running.node("c").broker.machine(Membership)._state.change.passed_on.get("sink", [])
 
 
 def signs_passed_on(running):
-    return [said for said in running.node("c").gate.membership._state.change.said if said.client == "sink"]
+    return [said for said in running.node("c").broker.machine(Membership)._state.change.said if said.client == "sink"]
 
 
 async def say(running, broker, payload):
@@ -100,7 +102,7 @@ def test_what_a_leaving_broker_has_passed_on_is_not_said_again(tmp_path):
     async def story():
         async with two(tmp_path) as (running, link), heard(running, "b") as mine:
             work = asyncio.create_task(publish(running, "c", events(SOME)))
-            await until(lambda: running.node("c").counters.publishes > 1_000)
+            await until(lambda: running.node("c").counters.events.publishes > 1_000)
             leaving = await handed_over(running, link)
             await until(lambda: passed_on(running))
             link.heal()

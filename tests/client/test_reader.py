@@ -10,6 +10,7 @@ from pleach.client.reader import Reader
 from pleach.core.events.language import parse_filter
 from pleach.errors import ClientFencedError, ConnectError, SessionLostError, SubscribeRefusedError
 from pleach.net.addresses import parse_addresses
+from pleach.server.leaving import Leaving
 from pleach.server.settings import BrokerLimits
 from support.live.daemons import Running, chain
 from support.live.tiny_broker import until
@@ -120,7 +121,7 @@ def test_a_broker_that_leaves_sends_the_reader_on_and_nothing_is_lost(tmp_path):
             start = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
             await publish(running, "a", 0, 300)
             leaving = asyncio.create_task(running.remove("c"))
-            await until(lambda: "r" in running.node("c").leaving.waits_for)
+            await until(lambda: "r" in running.node("c").features[Leaving].waits_for)
             await publish(running, "a", 300, 300)
             first, at_end = await read_on(reader, start)
             assert at_end.next_broker == "b"

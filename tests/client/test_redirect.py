@@ -7,6 +7,7 @@ from test_client_library_durable import abandon
 
 import pleach
 from pleach.errors import ClientError
+from pleach.server.leaving import Leaving
 from pleach.server.settings import BrokerLimits
 from support.live.daemons import chain
 from support.live.numbered_events import EVENTS, address, numbers, publish, run
@@ -86,7 +87,7 @@ def test_a_redirect_that_comes_while_nobody_listens_waits(tmp_path):
                     await subscriber.subscribe("n >= 0", name="all")
                 await publish(publisher, 0, 20)
                 removal = asyncio.create_task(running.remove("c"))
-                await until(lambda: running.node("c").leaving.waits_for == ["s"])
+                await until(lambda: running.node("c").features[Leaving].waits_for == ["s"])
                 await publish(publisher, 20, 20)
                 async with pleach.connect(at_c, name="s", state_dir=state) as subscriber:
                     mine = await subscriber.subscribe("n >= 0", name="all")

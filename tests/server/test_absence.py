@@ -8,7 +8,9 @@ from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import Attach, Deliver, Detach, Published, Refused, Subscribe, Unsubscribe
-from pleach.server.node import Port
+from pleach.server.absence import AbsentClients
+from pleach.server.backpressure import Backpressure
+from pleach.server.links import Port
 from pleach.server.store import Store
 from support.live.broker_process import RawClient, clients, eventually, processes
 from support.live.timed_node import ABSENCE_SECONDS, SUBSCRIBED, Wire, in_world, publish
@@ -36,15 +38,15 @@ def test_after_that_it_is_forgotten_logged_and_counted(store, caplog, monkeypatc
     async def scenario(world):
         await world.visit("s", *SUBSCRIBED)
         await world.visit("p", Attach(), publish("p", 1))
-        assert world.node.pressure.outbox_bytes > 0
+        assert world.node.features[Backpressure].outbox_bytes > 0
         await world.wait(ABSENCE_SECONDS + 1)
         assert world.known == []
         assert world.node.broker.sessions.clients == []
         assert world.node.broker.sessions.names == 0
-        assert world.node.pressure.outbox_bytes == 0
-        assert world.node.pressure.of_peer == {}
+        assert world.node.features[Backpressure].outbox_bytes == 0
+        assert world.node.features[Backpressure].of_peer == {}
         assert world.node.gate.publishers == {}
-        assert world.node.counters.expired == 2
+        assert world.node.counters.clients.expired == 2
         assert store is None or store.load().sessions == {}
 
     in_world(scenario, store)
@@ -102,8 +104,8 @@ def test_of_those_who_asked_for_nothing_few_are_kept(store):
         await world.visit("left", *SUBSCRIBED, Unsubscribe("s"), Detach())
         await world.wait(1)
         assert world.known == ["idle-4", "idle-5", "left", "publisher", "subscriber"]
-        assert world.node.counters.forgotten == 4
-        assert world.node.counters.expired == 0
+        assert world.node.counters.clients.forgotten == 4
+        assert world.node.counters.clients.expired == 0
 
     in_world(scenario, store, vacant=3)
 
@@ -124,9 +126,9 @@ def test_who_was_sent_away_while_absent_takes_no_place():
     async def scenario(world):
         await world.visit("s", *SUBSCRIBED)
         await world.visit("p", Attach(), *(publish("p", n) for n in range(1, 50)))
-        assert world.node.counters.evicted == 1
+        assert world.node.counters.clients.evicted == 1
         await world.visit("t", *SUBSCRIBED)
-        assert world.node.absence.clients == 2  # p and t
+        assert world.node.features[AbsentClients].clients == 2  # p and t
 
     in_world(scenario, outbox_bytes_per_client=2_000)
 
@@ -144,7 +146,7 @@ def test_all_subscriptions_together_have_a_limit(store):
         full = await world.visit("b2", Attach(), *subscriptions(3))
         assert [message.subject for message in full.messages() if isinstance(message, Refused)] == ["s2"]
         assert "its limit" in full.messages()[-1].reason
-        assert world.node.counters.names_refused == 1
+        assert world.node.counters.clients.names_refused == 1
         await world.visit("a", Unsubscribe("s0"), peer_epoch=1, received=4, first=5)
         again = await world.visit("c", Attach(), *subscriptions(1))
         assert not [message for message in again.messages() if isinstance(message, Refused)]
@@ -171,7 +173,7 @@ def test_while_too_much_waits_nothing_is_subscribed():
     async def scenario(world):
         await world.visit("s", *SUBSCRIBED)
         await world.visit("p", Attach(), *(publish("p", n) for n in range(1, 50)))
-        assert world.node.pressure.is_tight
+        assert world.node.features[Backpressure].is_tight
         refused = await world.visit("t", *SUBSCRIBED)
         assert "try again later" in refused.messages()[-1].reason
         again = await world.visit("p", publish("p", 50), peer_epoch=1, received=50, first=51)

@@ -16,7 +16,8 @@ from pleach.core.messages import (
     RequestMove,
     Resume,
 )
-from pleach.server.node import Port
+from pleach.server.absence import AbsentClients
+from pleach.server.links import Port
 from pleach.server.store import Store
 from support.live.timed_node import ABSENCE_SECONDS, SUBSCRIBED, in_world, publish, settled
 
@@ -76,7 +77,7 @@ def test_after_a_restart_it_is_still_a_client_and_no_broker(tmp_path):
     async def after(world):
         assert world.node.endpoint.upkeep.phase("c") is LinkPhase.RETIRING
         assert not world.node.directory.is_broker("c")
-        assert world.node.absence.clients == 1
+        assert world.node.features[AbsentClients].clients == 1
         await world.wait(ABSENCE_SECONDS + 1)
         assert world.known == ["a"]
 

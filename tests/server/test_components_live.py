@@ -13,7 +13,7 @@ from pleach.core.hosting.running_sum import RunningSum
 from pleach.core.messages import RequestMove
 from pleach.errors import ConnectError, InvalidInputError, SettingsError
 from pleach.net.http_client import ask
-from pleach.server.component_kinds import factories
+from pleach.server.assemble import factories
 from pleach.server.settings import BrokerSettings, load_settings
 from support.live.broker_process import chain as process_chain
 from support.live.broker_process import processes

@@ -10,8 +10,8 @@ from pleach.core.links.frames import Aside
 from pleach.core.messages import Attach, Bulletin, encode, wire_tag
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.distances import PROCESSING_MILLISECONDS
-from pleach.server.council import LOAD_MAX, Load
-from pleach.server.http.status import metrics
+from pleach.server.council import LOAD_MAX, Council, Load
+from pleach.server.http.status import gauges
 from pleach.server.metrics import render
 from support.live.daemons import chain
 from support.live.tiny_broker import until
@@ -29,11 +29,11 @@ def test_brokers_hear_of_each_other_and_measure_how_far_they_are(tmp_path):
     async def story():
         began = time.monotonic()
         async with chain(tmp_path, improve=QUICK) as running:
-            councils = {name: running.daemons[name]._council for name in "abc"}
+            councils = {name: running.node(name).features[Council] for name in "abc"}
             await until(lambda: {*councils["a"].reached} == {"b", "c"} and {*councils["c"].reached} == {"a", "b"})
             milliseconds = 1_000.0 * (time.monotonic() - began)
             assert all(0.0 < cost < milliseconds for cost in councils["a"].reached.values()), "it was measured here"
-            text = render(metrics(running.node("a")))
+            text = render(gauges(running.node("a")), running.node("a").counters)
             assert 'pleach_improve_reach_milliseconds{broker="c"}' in text
             assert "pleach_improve_bulletins_total" in text
 
@@ -57,7 +57,7 @@ def test_a_relay_that_wants_nothing_is_passed_by(tmp_path, is_dry):
         conduct = CouncilSettings(every=0.2, window=3.0, saving_min=0.0, dry_run=is_dry)
         async with chain(tmp_path, improve=conduct) as running:
             for name in "abc":
-                running.daemons[name]._council.reach = lambda _broker, *, is_linked: 10.0
+                running.node(name).features[Council].reach = lambda _broker, *, is_linked: 10.0
             nodes = [running.node(name) for name in "abc"]
             got = []
             async with (
@@ -65,7 +65,7 @@ def test_a_relay_that_wants_nothing_is_passed_by(tmp_path, is_dry):
                 pleach.connect(f"pleach://{running.ready['a'].client}", name="writer") as writer,
             ):
                 await reader.subscribe("topic = 't'", callback=lambda event: got.append(event.attributes["n"]))
-                decided = lambda: sum(node.counters.improve_decisions for node in nodes)  # noqa: E731
+                decided = lambda: sum(node.counters.improve.improve_decisions for node in nodes)  # noqa: E731
                 is_linked = lambda: "c" in nodes[0].broker.router.neighbours  # noqa: E731
                 sent = await publish_until(writer, decided if is_dry else is_linked)
                 await until(lambda: len(got) == sent)
@@ -80,16 +80,16 @@ def test_what_is_neither_bulletin_nor_motion_is_ignored(tmp_path, payload):
     async def story():
         async with chain(tmp_path, improve=QUICK, heartbeat=PATIENT) as running:
             running.node("b").links["a"].wire.send(Aside(payload))
-            council = running.daemons["a"]._council
+            council = running.node("a").features[Council]
             await until(lambda: "b" in council.councillor.addresses)  # a later one has come, over the same link
-            assert running.node("a").is_up("b")
+            assert running.node("a").links.is_up("b")
 
     told(story())
 
 
 def frames_in(daemon):
-    daemon._count_traffic()
-    return daemon.node.counters.frames_in
+    daemon.count_traffic()
+    return daemon.node.counters.frames.frames_in
 
 
 def test_a_broker_that_is_not_of_the_council_bears_with_it(tmp_path):

@@ -9,7 +9,7 @@ import pleach
 from pleach.core.links.frames import ByeReason, Data, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
-from pleach.server.admission import Admission, Port
+from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
 from support.live.daemons import chain
@@ -101,7 +101,8 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
             at = running.ready["c"].peer
             here, there = (f"pleach://{running.ready[name].client}" for name in "ad")
             joined = running.node("d").operations.request(RequestAdd("1", "c", at))
-            await until(lambda: running.node("c").counters.strangers_closed)  # it is not welcome, and tries again
+            c = running.node("c").counters.clients
+            await until(lambda: c.strangers_closed)  # b is not welcome, and tries again
             assert not joined.done()
             node = running.node("c")
             node.apply(msgspec.structs.replace(node.settings, welcome=("d",)))
@@ -119,10 +120,10 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
 
 @pytest.mark.parametrize(("door", "is_refused"), [(Port.PEERS, True), (Port.CLIENTS, False)])
 def test_a_stranger_comes_in_as_a_client_only(door, is_refused):
-    node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
-    why, reason = Admission(node).why_not(Hello("x", 1, 0, 0, 1), door)
-    assert bool(reason) == is_refused
-    assert not reason or why is ByeReason.REFUSED
+    node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
+    refusal = node._admission.refusal(Hello("x", 1, 0, 0, 1), door)
+    assert bool(refusal) == is_refused
+    assert not refusal or refusal.why is ByeReason.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -132,13 +133,13 @@ def test_a_stranger_comes_in_as_a_client_only(door, is_refused):
 def test_a_client_cannot_speak_for_brokers_or_operators(message, welcome):
     async def story():
         settings = BrokerSettings("b", neighbours=("a", "c"), welcome=welcome)
-        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
+        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
         wire = Wire()
         assert node.accept(wire, Hello("x", 1, 0, 0, 1), Port.CLIENTS) == ""
         node.receive("x", wire, Data(1, encode(Attach())))
         node.receive("x", wire, Data(2, encode(message)))
         await until(lambda: wire.closed)
-        assert "brokers and operators say this" in wire.closed
+        assert "only brokers and operators send this" in wire.closed
         assert node.broker.links() == {"a": "", "c": ""}
 
     run(story())

@@ -11,8 +11,10 @@ from pleach.core.links.frames import Ack, Data, Hello
 from pleach.core.messages import Attach, Deliver, Publish, Published, PublishRefused, Subscribe, encode
 from pleach.core.messages.runs import decode_all
 from pleach.errors import StoreBrokenError, StoreFullError
+from pleach.server.backpressure import Backpressure
 from pleach.server.committer import Committed, Durable, shortage
-from pleach.server.node import EXIT_DISK, BrokerNode, Port
+from pleach.server.links import Port
+from pleach.server.node import EXIT_DISK, BrokerNode
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
@@ -63,7 +65,7 @@ def store(tmp_path):
 def node_with(store, fatal=None):
     settings = BrokerSettings("b")
     on_fatal = (fatal if fatal is not None else []).append
-    return BrokerNode(settings, store, 1, clock=lambda: 0.0, on_fatal=lambda code, reason: on_fatal((code, reason)))
+    return BrokerNode(settings, store, 1, clock=lambda: 0.0, on_end=lambda code, reason: on_fatal((code, reason)))
 
 
 def greet(node, name, epoch=5, received=0):
@@ -106,7 +108,7 @@ def test_nothing_leaves_before_the_commit(store):
         s.sent.clear()
         p.sent.clear()
         tell(node, "p", p, event(1), first=2)
-        await until(lambda: node.gate.closed)
+        await until(lambda: node.committer.shortage)
         assert not s.sent
         assert not [frame for frame in p.sent if isinstance(frame, Ack | Data)]
         tell(node, "p", p, event(2), first=3)  # refused up front, and the refusal waits too
@@ -114,8 +116,8 @@ def test_nothing_leaves_before_the_commit(store):
         await until(lambda: len(p.messages()) == 2)
         assert [type(message) for message in p.messages()] == [Published, PublishRefused]
         assert [message.event.id.sequence for message in s.messages()] == [1]
-        assert not node.gate.closed
-        node.close()
+        assert not node.committer.shortage
+        node.committer.close()
 
     asyncio.run(scenario())
 
@@ -132,7 +134,7 @@ def test_while_the_disk_is_full_what_is_on_it_is_still_delivered(store):
         await until(lambda: len(p.messages()) == 3)
         store.mood = StoreFullError("full")
         tell(node, "p", p, event(3), first=4)
-        await until(lambda: node.gate.closed)
+        await until(lambda: node.committer.shortage)
         again = greet(node, "s", received=2)
         await until(lambda: len(again.messages()) == 2)
         assert isinstance(again.sent[0], Hello)
@@ -142,7 +144,7 @@ def test_while_the_disk_is_full_what_is_on_it_is_still_delivered(store):
         store.mood = None
         await until(lambda: len(again.messages()) == 3)
         assert again.messages()[-1] == Deliver(event(3).event)
-        node.close()
+        node.committer.close()
 
     asyncio.run(scenario())
 
@@ -158,7 +160,7 @@ def test_a_disk_that_fails_ends_the_process_and_nothing_is_acknowledged(store):
         await until(lambda: fatal)
         assert fatal[0][0] == EXIT_DISK
         assert (len(p.sent), len(s.sent)) == before
-        node.close()
+        node.committer.close()
 
     asyncio.run(scenario())
 
@@ -173,7 +175,7 @@ def test_frames_made_for_a_connection_do_not_go_to_the_next_one(store):
         assert s.closed
         assert isinstance(new.sent[0], Hello)
         assert [frame.sequence for frame in new.sent if isinstance(frame, Data)] == [3]
-        node.close()
+        node.committer.close()
 
     asyncio.run(scenario())
 
@@ -191,11 +193,11 @@ def test_a_restarted_node_goes_on_where_it_was(tmp_path):
         with Store.open(tmp_path, "b", epoch=2) as store:
             assert store.epoch == 1
             node = node_with(store)
-            assert node.pressure.outbox_bytes > 0
+            assert node.features[Backpressure].outbox_bytes > 0
             s = greet(node, "s", received=2)
             await until(lambda: len(s.messages()) == 1)
             assert s.messages() == [Deliver(event(1).event)]
-            node.close()
+            node.committer.close()
 
     asyncio.run(first())
     asyncio.run(second())
@@ -205,9 +207,9 @@ def test_the_data_directory_wins_over_neighbours_that_the_settings_name(tmp_path
     async def start_with(neighbours):
         with Store.open(tmp_path, "b", epoch=1) as store:
             settings = BrokerSettings("b", neighbours=neighbours)
-            node = BrokerNode(settings, store, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
+            node = BrokerNode(settings, store, 1, clock=lambda: 0.0, on_end=lambda *_: None)
             found = node.broker.router.neighbours
-            node.close()
+            node.committer.close()
             return found
 
     assert asyncio.run(start_with(("a",))) == ["a"]
@@ -239,4 +241,4 @@ def test_what_is_allowed_ahead_of_a_commit(store):
     assert durable.allows("s", Ack(3))
     assert not durable.allows("s", Ack(4))
     assert not durable.allows("s", Data(1, b""))
-    node.close()
+    node.committer.close()

@@ -16,7 +16,7 @@ class Party:
     """A real node and its dialling; who answers is in `here`, and each attempt is noted."""
 
     def __init__(self, gone_seconds=0.0):
-        self.node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
+        self.node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
         self.links, self.here, self.attempts = set(), set(), []
         self.dialling = Dialling(self.node.directory, self.links, self._dial, gone_seconds=gone_seconds)
 
@@ -25,7 +25,7 @@ class Party:
         self.attempts.append((peer, address))
         if peer in self.here:
             self.links.add(peer)
-            self.dialling.note(peer)
+            self.dialling.connected(peer)
         return peer in self.here
 
     def want(self, *effects):
@@ -43,7 +43,7 @@ async def party(**options):
     try:
         yield made
     finally:
-        made.dialling.end()
+        await made.dialling.stop(is_fatal=False)
 
 
 def run(story):

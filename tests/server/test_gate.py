@@ -38,18 +38,20 @@ from pleach.core.routing.router import RoutingConfig
 from pleach.core.stabilise.lease_settings import Lease
 from pleach.core.stabilise.leases import RENEWAL, TICK, Leases
 from pleach.errors import ProtocolError
+from pleach.server.assemble import first_broker
+from pleach.server.feature import Feature, Features
 from pleach.server.gate import Gate
-from pleach.server.lease_metrics import LeaseMetrics
 from pleach.server.metrics import Counters
-from pleach.server.peer_directory import first_broker
 from pleach.server.settings import BrokerSettings
+from pleach.server.stabilise_settings import LeaseSettings
+from pleach.server.stabilising import Stabilising
 
 WANTED = parse_filter("n > 0 AND topic = 'a'")
 
 
 def gate():
     made = Gate(Broker("b", RoutingConfig(), neighbours=["n"]), Counters())
-    made.note_door("c", is_client=True)
+    made.install(Features(()), lambda peer: peer == "c")
     made.handle("c", Attach(), now=0.0)
     made.handle("c", Subscribe("s", WANTED), now=0.0)
     return made
@@ -133,7 +135,7 @@ def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(me
 @pytest.mark.parametrize("message", [StandFor(["n"]), Bereaved("n", [], [])], ids=lambda m: type(m).__name__)
 def test_only_its_driver_tells_a_broker_who_is_dead(message):
     door = Gate(first_broker(BrokerSettings(name="b", neighbours=("n",))), Counters())
-    with pytest.raises(ProtocolError, match="nobody says this to another broker"):
+    with pytest.raises(ProtocolError, match="no broker sends this to another one"):
         door.handle("n", message, now=0.0)
 
 
@@ -147,23 +149,33 @@ def test_what_clients_say_passes():
 # Leases ---------------------------------------------------------------------------------------------------------
 
 
+class FullOfNames(Feature):
+    reason = ""
+
+    def refuse_name(self):
+        return self.reason
+
+
 def leased_gate(**config):
     broker = Broker("b", RoutingConfig(refresh=1.0, **config), neighbours=["n"], machines=[leases_of])
-    made = Gate(broker, Counters())
+    counters, names = Counters(), FullOfNames()
+    made = Gate(broker, counters)
     made.handle("c", Attach(), now=0.0)
     made.handle("c", Subscribe("s", WANTED), now=0.0)
-    made.healing = LeaseMetrics(broker, broker.machine(Leases), made._counters)
-    return made
+    settings = LeaseSettings(refresh=1.0, period=2.0)
+    leases = broker.machine(Leases)
+    stabilising = Stabilising(broker, Endpoint(made, 1), leases, settings, counters, clock=lambda: 0.0)
+    made.install(Features([stabilising, names]), lambda _: False)
+    return made, counters, names
 
 
 def leases_of(layers):
     return Leases(layers, Lease(refresh=1.0, period=2.0))
 
 
-@pytest.mark.parametrize("is_tight", [False, True])
-def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else(is_tight):
-    door = leased_gate()
-    door.names_max, door.is_tight = (None, True) if is_tight else (1, False)
+def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else():
+    door, _, names = leased_gate()
+    names.reason = "full"
     known, unknown = Subscribe("s", WANTED, renews=True), Subscribe("more", WANTED, renews=True)
     assert door.handle("c", known, now=0.0) == []
     assert door.is_changed_by("c", known)
@@ -176,15 +188,15 @@ def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else(is_tigh
 
 
 def test_what_leases_do_is_counted():
-    door = leased_gate()
-    counters = door._counters
+    door, counters, _ = leased_gate()
     door.handle("c", Subscribe("s", WANTED, renews=True), now=0.0)
     door.handle("n", Install(Layer.SUBSCRIPTIONS, 0, "", WANTED), now=0.0)
-    assert (counters.renewals_received, counters.lease_restored) == (2, 1), "the neighbour's entry was missing"
+    counted = counters.leases
+    assert (counted.renewals_received, counted.lease_restored) == (2, 1), "the neighbour's entry was missing"
     door.handle_timer(RENEWAL, now=0.0)
-    assert counters.renewals_sent == 1
+    assert counted.renewals_sent == 1
     door.handle_timer(TICK, now=0.0)
     for sender, message in (("c", Attach()), ("c", Renewed()), ("n", Round(ends=False)), ("n", Round(ends=True))):
         door.handle(sender, message, now=0.0)
     door.handle_timer(TICK, now=0.0)
-    assert counters.lease_expired == 2
+    assert counted.lease_expired == 2

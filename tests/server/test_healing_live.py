@@ -12,6 +12,8 @@ import pleach
 from pleach.core.messages import NeighbourAddress, pack
 from pleach.core.overlay.healing.neighbour_info import NeighbourInfo, NeighbourInfoState
 from pleach.core.overlay.healing.stand_in import StandInPhase
+from pleach.server.healing.guardian import Guardian
+from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.settings import HealSettings, StandInSettings
 from pleach.server.node import EXIT_FENCED
 from support.live.daemons import Running, chain
@@ -35,7 +37,7 @@ def peers(running):
 
 def phase(running):
     """How far a stand-in for b is; IDLE once it has ended."""
-    return running.node("b").neighbour_reports.phase if "b" in running.daemons else StandInPhase.IDLE
+    return running.node("b").features[NeighbourReports].phase if "b" in running.daemons else StandInPhase.IDLE
 
 
 def serves(running):
@@ -65,16 +67,16 @@ async def end_of_b(running):
     code = await running.ended("b")
     for server in daemon._servers:
         server.close()
-    for connection in [*daemon._known, *daemon._strangers]:
+    for connection in daemon.connections:
         connection.abort("the end of its process")
     await daemon.node.leave("the end of its process")
-    daemon.node.close()
+    daemon.node.committer.close()
     return code
 
 
 async def bury(running):
     """b stops, and is not seen again. Returns an epoch for a stand-in."""
-    await until(lambda: all(running.node(name).neighbour_reports.of("b") for name in "ac"))
+    await until(lambda: all(running.node(name).features[NeighbourReports].of("b") for name in "ac"))
     life = life_of(running, "b")
     await running.stop("b")
     return life + 10
@@ -130,7 +132,7 @@ def test_of_two_stand_ins_one_serves_and_the_older_is_fenced(tmp_path, newer_fir
                             assert await end_of_b(older) == EXIT_FENCED
                         await asyncio.sleep(0.005)
                     await until(lambda: phase(newer) is StandInPhase.SERVING)
-                    assert all(running.node(name).is_up("b") for name in "ac")
+                    assert all(running.node(name).links.is_up("b") for name in "ac")
 
     run(story())
 
@@ -149,7 +151,7 @@ def test_one_that_gathers_while_the_other_is_cut_off_does_not_serve(tmp_path):
             try:
                 await one.start("b", **settings, peers=at_a, stand_in=StandInSettings(epoch))
                 await two.start("b", **settings, peers=at_c, stand_in=StandInSettings(epoch + 1))
-                await until(lambda: running.node("a").is_up("b") and running.node("c").is_up("b"))
+                await until(lambda: running.node("a").links.is_up("b") and running.node("c").links.is_up("b"))
                 await asyncio.sleep(0.3)  # what is not to happen has time to
                 assert (phase(one), phase(two)) == (StandInPhase.GATHERING, StandInPhase.GATHERING)
                 await two.stop("b")
@@ -170,7 +172,7 @@ def test_the_dead_broker_is_fenced_when_it_returns(tmp_path, has_memory):
             epoch = await bury(running)
             async with place_of_b(tmp_path, running, epoch) as place:
                 await until(lambda: phase(place) is StandInPhase.SERVING)
-                await until(lambda: running.node("a").neighbour_reports.stand_of("b"))
+                await until(lambda: running.node("a").features[NeighbourReports].stand_in_of("b"))
                 settings = {} if has_memory else {"data_dir": ""}
                 await running.start("b", heal=HEAL, peers={n: running.ready[n].peer for n in "ac"}, **settings)
                 assert await end_of_b(running) == EXIT_FENCED
@@ -192,7 +194,7 @@ def test_one_that_is_back_in_time_goes_on_as_ever(tmp_path):
             await running.start("b", heal=HEAL, peers={n: running.ready[n].peer for n in "ac"})
             assert await numbers(mine, 10) == list(range(10))
             assert phase(running) is StandInPhase.IDLE
-            assert running.node("a").counters.bereavements == 0
+            assert running.node("a").counters.heal.bereavements == 0
 
     run(story())
 
@@ -233,17 +235,17 @@ def test_a_broker_that_hears_nobody_sends_its_clients_away_until_it_does(tmp_pat
             await running.start("a", neighbours=("b",), heal=quick)
             await running.start("b", peers={"a": running.ready["a"].peer}, heal=quick)
             node = running.node("a")
-            await until(lambda: (kin := node.neighbour_reports.of("b")) and kin.is_complete)
+            await until(lambda: (kin := node.features[NeighbourReports].of("b")) and kin.is_complete)
             async with pleach.connect(address(running, "a"), name="p", connect_timeout=WAIT_SECONDS_MAX) as publisher:
-                await until(lambda: node.is_up("p"))
+                await until(lambda: node.links.is_up("p"))
                 forget(node, told)
                 await running.stop("b")
-                await until(lambda: node.guardian.cut_off and not node.is_up("p"))
+                await until(lambda: node.features[Guardian].cut_off and not node.links.is_up("p"))
                 waiting = asyncio.ensure_future(publisher.publish({"n": 1}))
                 await running.start("b", peers={"a": running.ready["a"].peer}, heal=quick)
                 await waiting
-                await until(lambda: not node.guardian.cut_off and node.is_up("p"))
-                assert node.guardian.host.hosted == {}
+                await until(lambda: not node.features[Guardian].cut_off and node.links.is_up("p"))
+                assert node.features[Guardian].host.hosted == {}
         finally:
             await running.stop_all()
 

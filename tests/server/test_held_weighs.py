@@ -15,8 +15,8 @@ from pleach.core.messages import (
 from pleach.core.mobility.machine import Mobility
 from pleach.core.mobility.moving import MovementSeam
 from pleach.core.overlay.seam import Seam
-from pleach.server.node import Port
-from pleach.server.pressure import BREATH_SECONDS
+from pleach.server.backpressure import BURST_SECONDS, Backpressure
+from pleach.server.links import Port
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
 TIGHT = {"outbox_bytes_high": 3_000, "outbox_bytes_low": 2_000}
@@ -38,22 +38,22 @@ def test_what_is_held_slows_publishers_down_until_it_is_released():
         await publishing(world, "p", p, 1, 19)
         assert not p.is_paused
         await publishing(world, "p", p, 20, 40)
-        assert world.node.gate.held_bytes > TIGHT["outbox_bytes_high"]
+        assert world.node.features[Backpressure].held_bytes > TIGHT["outbox_bytes_high"]
         assert p.is_paused
         again = Seam()
         again.restore(world.node.broker.seam.capture())
-        assert again.held_bytes == world.node.gate.held_bytes
+        assert again.held_bytes == world.node.features[Backpressure].held_bytes
         await world.wait(1)
         assert not p.is_paused  # it breathes: what all wait for may come from it
-        await world.wait(2 * BREATH_SECONDS)
+        await world.wait(2 * BURST_SECONDS)
         assert p.is_paused
         a = world.come("a", epoch=7, door=Port.PEERS)
         await world.tell("a", a, ConnectNack("add", "no"))
         world.hear("p", p)
         await settled(world.node)
-        assert world.node.gate.held_bytes == 0
+        assert world.node.features[Backpressure].held_bytes == 0
         assert not p.is_paused
-        assert world.node.counters.evicted == 0
+        assert world.node.counters.clients.evicted == 0
 
     in_world(scenario, **TIGHT)
 
@@ -69,12 +69,12 @@ def test_what_is_kept_for_a_client_on_its_way_counts_as_well():
         events = [publish("q", n).event for n in range(1, 40)]
         await world.tell("a", a, *map(Forward, events))
         kept = sum(len(encode(Deliver(event))) for event in events)
-        assert world.node.gate.held_bytes == kept > TIGHT["outbox_bytes_high"]
+        assert world.node.features[Backpressure].held_bytes == kept > TIGHT["outbox_bytes_high"]
         assert MovementSeam(world.node.broker.machine(Mobility).movements).kept_bytes == kept  # as after a restart
         assert p.is_paused
         assert not a.is_paused
         await world.tell("a", a, MoveAck("m"))
-        assert world.node.gate.held_bytes == 0
+        assert world.node.features[Backpressure].held_bytes == 0
         for peer, wire in (("a", a), ("c", c), ("p", p)):
             world.hear(peer, wire)
         await settled(world.node)

@@ -12,7 +12,7 @@ from pleach.core.links.frames import Ack, Bye, ByeReason, FrameReader, encode_fr
 from pleach.core.links.session import Session, SessionState
 from pleach.core.messages import Advertise, Subscribe, decode, encode, wire_tag
 from pleach.net.connection import Connection, Handlers
-from pleach.server.stalled_consumers import SECONDS_MAX, StalledConsumers
+from pleach.server.backpressure import STALLED_SECONDS_MAX, StalledConsumers
 from support.live import hostile
 from support.live.broker_process import RawClient, address, clients, eventually, processes
 from support.live.hostile_acts import ACTS
@@ -196,8 +196,8 @@ def test_who_takes_nothing_for_long_is_found_the_fullest_first():
     stalled_consumers = StalledConsumers()
     stalled_consumers.begin(sessions, ["neighbour"], 100.0)
     sessions["moves"].first += 1
-    assert stalled_consumers.idle(sessions, 100.0 + SECONDS_MAX) == []
-    assert stalled_consumers.idle(sessions, 100.1 + SECONDS_MAX) == ["full", "a"]
+    assert stalled_consumers.idle(sessions, 100.0 + STALLED_SECONDS_MAX) == []
+    assert stalled_consumers.idle(sessions, 100.1 + STALLED_SECONDS_MAX) == ["full", "a"]
 
 
 @pytest.mark.slow

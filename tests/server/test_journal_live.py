@@ -12,7 +12,7 @@ from pleach.core.messages import Bereaved, Forward, Got, Sent, Served
 from pleach.core.messages.runs import decode_all
 from pleach.core.overlay.healing.journal import Journal, marks_of
 from pleach.server.healing.witness import DeathWitness
-from pleach.server.metrics import Counters
+from pleach.server.metrics import HealCounters
 from pleach.server.store import Store
 
 PEER, OLD, NEW = "x", 5, 9
@@ -41,7 +41,7 @@ class Bench:
 
     def __init__(self):
         self.endpoint = Endpoint(Mute(), 1)
-        self.witness = DeathWitness(self.endpoint, Counters())
+        self.witness = DeathWitness(self.endpoint, HealCounters())
         self.journal = Journal()
         self.sequences = dict.fromkeys(PUBLISHERS, 0)
         self.confirmed = 0
@@ -98,7 +98,7 @@ class Bench:
         state = self.endpoint.sessions[PEER].capture()
         self.endpoint = Endpoint(Mute(), 1)
         self.endpoint.sessions[PEER] = Session("n", PEER, state)
-        self.witness = DeathWitness(self.endpoint, Counters(), self.rows.values())
+        self.witness = DeathWitness(self.endpoint, HealCounters(), self.rows.values())
         self.endpoint.connected(PEER, now=0.0)
 
     def testimony(self):
@@ -150,7 +150,7 @@ def test_one_that_only_lost_its_memory_is_reborn_and_no_stand_in():
 
 def test_one_that_was_never_met_is_told_too_where_it_is_a_stand_in():
     endpoint = Endpoint(Mute(), 1)
-    DeathWitness(endpoint, Counters())
+    DeathWitness(endpoint, HealCounters())
     endpoint.connected(PEER, now=0.0)
     endpoint.receive(PEER, Hello(PEER, NEW, 0, 0, 1, role=STAND_IN), now=0.0)
     assert [message for _, message in endpoint.machine.told] == [Bereaved(PEER, [], [])]

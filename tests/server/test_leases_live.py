@@ -10,8 +10,10 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Layer
 from pleach.core.routing.entries import Entry
 from pleach.net.http_client import ask
+from pleach.server.http.faults import InjectedFaults
 from pleach.server.settings import BrokerLimits
 from pleach.server.stabilise_settings import LeaseSettings
+from pleach.server.stabilising import Stabilising
 from support.live.daemons import chain
 from support.live.tiny_broker import take, until
 
@@ -38,7 +40,7 @@ def entries(running, broker, source):
 async def periods_pass(running, broker):
     """Until something of a connected neighbour has run out that nobody renews: two ticks at least."""
     node = running.node(broker)
-    neighbour = next(n for n in node.broker.router.neighbours if node.is_up(n))
+    neighbour = next(n for n in node.broker.router.neighbours if node.links.is_up(n))
     node.broker.router.add(Layer.SUBSCRIPTIONS, neighbour, GHOST, None)
     await until(lambda: GHOST.filter.text not in entries(running, broker, neighbour))
 
@@ -66,7 +68,7 @@ def test_a_client_that_lives_loses_nothing(tmp_path, advertisements):
             await periods_pass(running, "a")
             await p.publish({"x": 1})
             assert [event.attributes["x"] for event in await take(found, 1)] == [1]
-            counters = [running.node(name).counters for name in "abc"]
+            counters = [running.node(name).counters.leases for name in "abc"]
             await until(
                 lambda: all(each.renewals_received > ROUNDS and each.renewals_sent > 0 for each in counters[:2])
             )
@@ -89,14 +91,14 @@ def test_a_client_that_stays_away_keeps_what_it_has_until_its_session_expires(tm
         async with chain(tmp_path / "brokers", **LEASED) as running:
             async with connect(running, "a", "s", state_dir=tmp_path) as client:
                 await client.subscribe("x > 0")
-            await until(lambda: "s" in running.node("a").presence.away)
+            await until(lambda: "s" in running.node("a").features[Stabilising].away)
             await periods_pass(running, "a")
             assert entries(running, "a", "s") == ["x > 0"]
             assert entries(running, "c", "b") == ["x > 0"]
             node = running.node("a")
             node.apply(msgspec.structs.replace(node.settings, limits=BrokerLimits(client_absence_seconds=1)))
             await until(lambda: not entries(running, "a", "s") and not entries(running, "c", "b"))
-            assert node.counters.expired == 1
+            assert node.counters.clients.expired == 1
 
     run(scene())
 
@@ -108,9 +110,9 @@ def test_a_client_that_comes_back_goes_on_renewing(tmp_path):
                 await client.subscribe("x > 0")
             await periods_pass(running, "a")
             async with connect(running, "a", "s", state_dir=tmp_path), connect(running, "c", "p") as p:
-                before = running.node("a").counters.renewals_received
+                before = running.node("a").counters.leases.renewals_received
                 await periods_pass(running, "a")
-                assert running.node("a").counters.renewals_received > before
+                assert running.node("a").counters.leases.renewals_received > before
                 assert entries(running, "a", "s") == ["x > 0"]
                 await p.publish({"x": 1})
 
@@ -129,10 +131,10 @@ def test_a_neighbour_that_is_away_for_periods_misses_nothing(tmp_path):
             await running.stop("b")
             await p.publish({"x": 1})
             node = running.node("c")
-            await until(lambda: "b" in node.presence.away)
+            await until(lambda: "b" in node.features[Stabilising].away)
             node.broker.router.add(Layer.SUBSCRIPTIONS, "p", GHOST, None)
             await until(lambda: not entries(running, "c", "p"))
-            assert node.counters.lease_expired == 1
+            assert node.counters.leases.lease_expired == 1
             assert entries(running, "c", "b") == ["x > 0"]
             queued = node.endpoint.sessions["b"].unconfirmed
             assert queued < ROUNDS, "renewals that nobody can hear do not pile up"
@@ -148,8 +150,8 @@ def test_leases_are_kept_on_disk(tmp_path):
             await s.subscribe("x > 0")
             await running.stop("a")
             await running.start("a", neighbours=("b",), **LEASED)
-            await until(lambda: running.node("a").counters.renewals_received > ROUNDS)
-            assert running.node("a").counters.lease_restored == 0
+            await until(lambda: running.node("a").counters.leases.renewals_received > ROUNDS)
+            assert running.node("a").counters.leases.lease_restored == 0
             await periods_pass(running, "b")
             assert entries(running, "b", "a") == ["x > 0"]
 
@@ -171,7 +173,7 @@ def test_a_damaged_table_mends_and_the_counters_say_so(tmp_path):
             assert sorted(entries(running, "b", "a")) != wanted
             await until(lambda: all(sorted(entries(running, x, y)) == wanted for x, y in ("ba", "cb")))
             await until(lambda: not entries(running, "b", "c"))
-            assert running.node("b").counters.lease_restored > 0
+            assert running.node("b").counters.leases.lease_restored > 0
 
     run(scene())
 
@@ -187,7 +189,7 @@ def test_damage_survives_a_restart_until_it_is_mended(tmp_path):
             assert (await strike(running, "b", "corrupt", what="table", share=1.0, seed=4)).is_ok
             damaged = {n: entries(running, "b", n) for n in "ac"}
             assert any(damaged.values()), "ghosts"
-            await until(lambda: node.counters.snapshots)
+            await until(lambda: node.counters.disk.snapshots)
             dialled = node.settings.peers
             await running.stop("b")
             await running.start("b", peers=dialled, **slow)
@@ -228,7 +230,7 @@ def test_what_is_sent_to_a_neighbour_is_garbled_for_a_while(tmp_path):
             for n in range(20):
                 await p.publish({"x": n})
             assert (await strike(running, "b", "garble", peer="a", seconds=0.0)).is_ok  # in place of the longer one
-            await until(lambda: running.node("b").gate.garblers == {})
+            await until(lambda: running.node("b").features[InjectedFaults].garblers == {})
             await until(lambda: entries(running, "a", "b") == [])
             await p.publish({"x": 99})
             seen = []
@@ -271,13 +273,14 @@ def test_faults_that_are_not_allowed_are_refused(tmp_path, settings, strikes):
     async def scene():
         async with chain(tmp_path, **settings) as running:
             node = running.node("b")
-            await until(lambda: not node.presence.away)
+            stabilising, faults = node.features.get(Stabilising), node.features.get(InjectedFaults)
+            await until(lambda: not stabilising or not stabilising.away)
             before = node.broker.router.capture().subscriptions.received
             for action, body, code, says in strikes:
                 answer = await strike(running, "b", action, **body)
                 assert (answer.code, says in answer.value["error"]) == (code, True), answer
                 assert answer.value["remedy"]
             assert node.broker.router.capture().subscriptions.received == before
-            assert not node.gate.garblers
+            assert not faults or not faults.garblers
 
     run(scene())

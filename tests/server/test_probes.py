@@ -5,6 +5,7 @@ import time
 
 from pleach.core.links.frames import Probe
 from pleach.core.messages import RequestExchange
+from pleach.server.probes import Probes
 from support.live.daemons import Running
 from support.live.tiny_broker import until
 
@@ -15,7 +16,8 @@ async def four(running):
     await running.start("c", neighbours=("b", "d"))
     await running.start("b", peers={"a": running.ready["a"].peer, "c": running.ready["c"].peer})
     await running.start("d", peers={"c": running.ready["c"].peer})
-    await until(lambda: all(running.node("c").is_up(peer) for peer in "bd") and running.node("b").is_up("a"))
+    b, c = running.node("b").links, running.node("c").links
+    await until(lambda: all(c.is_up(peer) for peer in "bd") and b.is_up("a"))
 
 
 def sent_over(probes, neighbour):
@@ -29,17 +31,17 @@ def test_a_probe_that_went_round_while_the_links_were_a_cycle_is_not_taken_for_o
         running = Running(tmp_path)
         try:
             await four(running)
-            probes = running.daemons["b"]._probes
+            probes = running.node("b").features[Probes]
             probes.tick(time.monotonic())
             number = sent_over(probes, "a")
             request = RequestExchange("x", ["a", "b", "c", "d"], 2, "path")
             assert (await running.node("a").operations.request(request)).refusal == ""
             await until(lambda: not running.node("b").broker.operation)
             assert sent_over(probes, "a") == number
-            probes.heard("c", Probe(number, ["b", "a", "d", "c"]), time.monotonic())
+            probes.probe_received("c", Probe(number, ["b", "a", "d", "c"]), time.monotonic())
             assert probes.cycle == ()
             probes.tick(time.monotonic() + 60.0)
-            probes.heard("c", Probe(sent_over(probes, "a"), ["b", "a", "d", "c"]), time.monotonic())
+            probes.probe_received("c", Probe(sent_over(probes, "a"), ["b", "a", "d", "c"]), time.monotonic())
             assert probes.cycle == ("b", "a", "d", "c")
         finally:
             await running.stop_all()

@@ -12,9 +12,11 @@ from pleach.core.routing.router import RoutingConfig
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.errors import SettingsError
 from pleach.net.http_client import ask
-from pleach.server.http.status import metrics
+from pleach.server.http.faults import InjectedFaults
+from pleach.server.http.status import gauges
 from pleach.server.settings import load_settings
 from pleach.server.stabilise_settings import LeaseSettings, StabiliseKind, mends_within
+from pleach.server.stabilising import Stabilising
 from support.live.daemons import Running
 from support.live.tiny_broker import take, until
 
@@ -36,7 +38,7 @@ async def line(directory, places=PLACES, **settings):
     try:
         for name in "acb":
             await start(running, name, places, **settings)
-        await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
+        await until(lambda: all(running.node("b").links.is_up(peer) for peer in "ac"))
         yield running
     finally:
         await running.stop_all()
@@ -116,7 +118,7 @@ def test_a_client_that_is_away_for_rounds_is_spoken_for(tmp_path):
         async with line(tmp_path / "brokers") as running, connect(running, "c", "p") as p:
             async with connect(running, "a", "s", state_dir=tmp_path) as client:
                 await client.subscribe("x > 0", name="all")
-            await until(lambda: "s" in running.node("a").presence.away)
+            await until(lambda: "s" in running.node("a").features[Stabilising].away)
             await rounds_pass(running, 3)
             assert ["x > 0"] in entries(running, "c", "b")
             assert machine(running, "a").counters.vouched >= 3
@@ -140,7 +142,7 @@ def test_a_broker_that_is_away_for_periods_is_waited_for(tmp_path, broker):
             await rounds_pass(running)
             await running.stop(broker)
             root = machine(running, "a")
-            await until(lambda: broker in running.node("a" if broker == "b" else "b").presence.away)
+            await until(lambda: broker in running.node("a" if broker == "b" else "b").features[Stabilising].away)
             asked, begun = root.counters.musters, root.counters.rounds
             await until(lambda: root.counters.musters >= asked + PERIODS_OF_ASKING)
             assert root.counters.rounds <= begun + 1, "one may have been whole before"
@@ -178,8 +180,8 @@ def test_the_status_and_the_metrics_tell_of_rounds(tmp_path):
             told = (await ask(running.ready["b"].admin, "/status")).value["leases"]
             assert (told["kind"], told["mends_within"]) == ("rebuild", 6 + 5 * 0.25)
             assert 0.0 <= told["last_round_seconds_ago"] < WHILE
-            seen = {metric.name: metric.samples for metric in metrics(running.node("b"))}
-            assert seen["pleach_rebuild_rounds_total"][0].value >= 1
+            seen = gauges(running.node("b"))
+            assert running.node("b").counters.rebuilds.rebuild_rounds >= 1
             assert seen["pleach_rebuild_last_round_seconds"][0].value < WHILE
 
     run(scene())
@@ -199,7 +201,7 @@ def test_two_brokers_without_a_parent_name_each_other_once_in_the_log_and_in_the
     assert told["a"]["two_roots"] == ""
     assert told["b"]["two_roots"].startswith("a and c are both roots")
     assert told["c"]["two_roots"].startswith("c and a are both roots")
-    said = [r for r in caplog.records if r.name == "pleach.server.rebuild_metrics"]
+    said = [r for r in caplog.records if r.name == "pleach.server.stabilising"]
     assert sorted(each.getMessage() for each in said) == [told[name]["two_roots"] for name in "bc"]
 
 
@@ -251,7 +253,7 @@ def test_what_is_sent_to_a_neighbour_is_garbled_for_a_while(tmp_path):
         async with line(tmp_path) as running, connect(running, "a", "s") as s, connect(running, "c", "p") as p:
             found = await s.subscribe("EXISTS x")
             assert (await strike(running, "b", "garble", peer="c", share=1.0, seconds=1.0, seed=1)).is_ok
-            await until(lambda: running.node("b").gate.garblers == {})
+            await until(lambda: running.node("b").features[InjectedFaults].garblers == {})
             await until(lambda: is_right(running, ["EXISTS x"]))
             await rounds_pass(running)
             await p.publish({"x": 99})

@@ -16,15 +16,16 @@ from pleach.core.messages import (
     RequestHost,
     RequestSwap,
 )
-from pleach.server.http.operations import OperationPages
-from pleach.server.node import Port
+from pleach.server.http.server import operation_pages
+from pleach.server.leaving import Leaving
+from pleach.server.links import Port
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
 
 async def ask(world):
     """An operator asks for the removal, for now without waiting for its end."""
     body = {"broker": "b", "detach_absent": True, "operation": "r", "timeout": 0.0}
-    page = await OperationPages(world.node).actions["/overlay/remove"](json.dumps(body).encode())
+    page = await operation_pages(world.node).actions["/overlay/remove"](json.dumps(body).encode())
     await settled(world.node)
     return page
 
@@ -92,10 +93,10 @@ def test_who_is_still_away_then_is_given_up_at_once(store):
         a = await with_absent(world)
         await ask(world)
         await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
-        assert world.node.leaving.waits_for == ["s"]
+        assert world.node.features[Leaving].waits_for == ["s"]
         await world.wait(1)
         assert said(a)[2:] == [ClientLeft("r", "s"), Left("r")]
-        assert world.node.leaving.has_left
+        assert world.node.features[Leaving].has_left
 
     in_world(scenario, store, neighbours=["a"])
 
@@ -107,7 +108,7 @@ def test_who_is_back_by_then_is_waited_for():
         s = world.come("s", peer_epoch=1, received=1, first=3)
         await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
         await world.wait(1)
-        assert world.node.leaving.waits_for == ["s"]
+        assert world.node.features[Leaving].waits_for == ["s"]
         assert s.messages()[0] == Deliver(publish("p", 1).event)
 
     in_world(scenario, neighbours=["a"])
@@ -122,7 +123,7 @@ def test_who_went_away_later_is_waited_for():
         world.node.lost("s", s)
         await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
         await world.wait(1)
-        assert world.node.leaving.waits_for == ["s"]
+        assert world.node.features[Leaving].waits_for == ["s"]
 
     in_world(scenario, neighbours=["a"])
 

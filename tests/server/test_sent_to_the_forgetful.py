@@ -32,7 +32,7 @@ async def two(directory):
         there = one_address(running.ready["a"].client)
         way.target = (there.host, there.port)
         await running.start("c", data_dir="", peers={"a": running.ready["a"].peer})
-        await until(lambda: running.node("c").is_up("a"))
+        await until(lambda: running.node("c").links.is_up("a"))
         yield running, way
     finally:
         await way.stop()

@@ -5,8 +5,8 @@ import pytest
 from pleach.core.broker import BrokerState
 from pleach.core.links.upkeep import EndpointState
 from pleach.core.messages import Attach, Withdraw, decode, unpack
-from pleach.server import node as node_module
-from pleach.server.node import Port
+from pleach.server import committer
+from pleach.server.links import Port
 from pleach.server.store import Store
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
@@ -40,10 +40,10 @@ def test_who_is_sent_away_is_gone_from_state_session_and_neighbour_in_one_commit
     async def scenario(world):
         await world.visit("s", *SUBSCRIBED)
         p = world.come("p", Attach())
-        monkeypatch.setattr(node_module, "JOURNAL_ENTRIES_MAX", -1)  # from now on each commit has a snapshot
+        monkeypatch.setattr(committer, "JOURNAL_ENTRIES_MAX", -1)  # from now on each commit has a snapshot
         for n in range(1, 40):
             await world.tell("p", p, publish("p", n))
-        assert world.node.counters.evicted == 1
+        assert world.node.counters.clients.evicted == 1
         here, gone = (True, True, False), (False, False, True)
         assert [seen for seen in store.seen if seen not in (here, gone)] == []
         assert {here, gone} == {*store.seen}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pleach.core.effects import Concluded, Observe, Observed
+from pleach.core.effects import Concluded, Observe, Observed, phase_seen
 from pleach.core.messages import RequestSwap
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.server.operations import HISTORY_MAX, Operations
@@ -157,8 +157,8 @@ def test_the_first_end_of_an_operation_counts_and_phases_are_its_own():
 
     async def story():
         end = operations.request(RequestSwap("x", "a", "b", "c"))
-        operations.observe(Observe(Observed.STATE, detail="swap x: a locked"))
-        operations.observe(Observe(Observed.STATE, detail="swap y: a flooding"))
+        operations.observe(phase_seen("swap", "x", "a locked"))
+        operations.observe(phase_seen("swap", "y", "a flooding"))
         operations.observe(Observe(Observed.STATE, detail="nothing of the kind"))
         assert operations["x"].phase == "a locked"
         operations.conclude(Concluded("x"))

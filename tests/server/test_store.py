@@ -371,7 +371,7 @@ def test_a_checkpoint_that_fails_is_not_passed_over_in_silence(tmp_path):
 
 
 def test_an_endpoint_of_another_life_is_a_mistake(store):
-    with pytest.raises(AssertionError, match="another life"):
+    with pytest.raises(AssertionError, match="another epoch"):
         store.commit(Batch.empty()._replace(progress={"a": Progress(EPOCH + 1, 0, 0, 1)}))
 
 

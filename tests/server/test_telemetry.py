@@ -23,6 +23,8 @@ from pleach.errors import InvalidInputError, SurveyError
 from pleach.net.http_client import ask
 from pleach.operate.improve import ImproveOptions, improve
 from pleach.operate.observe import Observer, measured
+from pleach.server.connections import Role
+from pleach.server.feature import Feature, Features
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
 from pleach.server.traffic_notes import WATCHED_SECONDS, TrafficNotes
@@ -37,44 +39,56 @@ FROM_A_TO_C = Flow("a", frozenset("c"))
 # Notes at the gate --------------------------------------------------------------------------------------------------
 
 
-def gate():
-    made = Gate(Broker("b", RoutingConfig(), neighbours=["n"]), Counters())
+class FullDisk(Feature):
+    is_full = False
+
+    def refuse_publish(self):
+        return "no room" if self.is_full else ""
+
+
+def gate(clock=time.monotonic):
+    made, notes, disk = (
+        Gate(Broker("b", RoutingConfig(), neighbours=["n"]), Counters()),
+        TrafficNotes(clock),
+        FullDisk(),
+    )
+    made.install(Features([notes, disk]), lambda _: False)
     for client in ("c", "p"):
         made.handle(client, Attach(), now=0.0)
     made.handle("c", Subscribe("s", parse_filter("n > 0")), now=0.0)
-    return made
+    return made, notes, disk
 
 
 def event(publisher, sequence, **attributes):
     return Event(EventId(publisher, 1, sequence), attributes)
 
 
-def noted(made):
-    report, _ = made.traffic_notes.look("b", 0)
+def noted(notes):
+    report, _ = notes.report("b", 0)
     return sorted((note.event, note.seen.value) for note in report.notes)
 
 
 def test_nothing_is_noted_until_somebody_asks_nor_long_after():
-    made, now = gate(), [0.0]
-    made.traffic_notes = TrafficNotes(lambda: now[0])
+    now = [0.0]
+    made, notes, _ = gate(lambda: now[0])
     made.handle("p", Publish(event("p", 1, n=1)), now=0.0)
-    assert noted(made) == []
+    assert noted(notes) == []
     made.handle("p", Publish(event("p", 2, n=1)), now=0.0)
-    assert noted(made) == [("p/1/2", "deliver"), ("p/1/2", "publish")]
+    assert noted(notes) == [("p/1/2", "deliver"), ("p/1/2", "publish")]
     now[0] = WATCHED_SECONDS + 1.0
     made.handle("p", Publish(event("p", 3, n=1)), now=0.0)
-    assert noted(made) == []
-    assert made.traffic_notes.is_on
+    assert noted(notes) == []
+    assert notes.is_on
 
 
 def test_what_only_passes_through_is_not_noted_and_what_is_refused_neither():
-    made = gate()
-    made.traffic_notes.look("b", 0)
+    made, notes, disk = gate()
+    notes.report("b", 0)
     made.handle("n", Forward(event("q", 1, n=0)), now=0.0)
     made.handle("n", Forward(event("q", 2, n=5)), now=0.0)
-    made.closed = "no room"
+    disk.is_full = True
     made.handle("p", Publish(event("p", 1, n=5)), now=0.0)
-    assert noted(made) == [("q/1/2", "deliver")]
+    assert noted(notes) == [("q/1/2", "deliver")]
 
 
 @pytest.mark.parametrize(
@@ -82,16 +96,16 @@ def test_what_only_passes_through_is_not_noted_and_what_is_refused_neither():
 )
 def test_runs_are_noted_as_their_events_would_be(kind, sender, seen):
     events = [event("p", number, n=number % 3) for number in range(1, 10)]
-    made, alike = gate(), gate()
-    made.traffic_notes.look("b", 0)
-    alike.traffic_notes.look("b", 0)
+    (made, notes, _), (alike, notes_alike, _) = gate(), gate()
+    notes.report("b", 0)
+    notes_alike.report("b", 0)
     passed = made.handle_run(sender, Run(encode_run(kind, len(events), b"".join(map(encode_event, events)))))
     assert passed is not None
     for each in events:
         alike.handle(sender, kind(each), now=0.0)
-    assert noted(made) == noted(alike)
-    assert sorted({what for _, what in noted(made)}) == seen
-    assert len([1 for _, what in noted(made) if what == "deliver"]) == 6
+    assert noted(notes) == noted(notes_alike)
+    assert sorted({what for _, what in noted(notes)}) == seen
+    assert len([1 for _, what in noted(notes) if what == "deliver"]) == 6
 
 
 # Brokers that run ---------------------------------------------------------------------------------------------------
@@ -131,7 +145,7 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
         async with busy_chain(tmp_path) as running:
             observer = Observer(admins(running)[:1])
             first = await observer.observe()
-            refused = running.node("b").counters.strangers_closed
+            refused = running.node("b").counters.clients.strangers_closed
             seen = []
             async with asyncio.timeout(COMMAND_SECONDS_MAX):
                 while FROM_A_TO_C not in flows_of(seen):
@@ -141,9 +155,9 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
                 while len(distances) < 3:  # who does not answer in time is left out
                     distances |= await measured(first)
                 took = time.monotonic() - began
-            await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
-            await until(lambda: not running.daemons["b"]._meters)
-            assert running.node("b").counters.strangers_closed == refused
+            await until(lambda: all(running.node("b").links.is_up(peer) for peer in "ac"))
+            await until(lambda: not running.daemons["b"].connections.count(Role.METER))
+            assert running.node("b").counters.clients.strangers_closed == refused
             return first, seen, distances, took
 
     first, seen, distances, took = asyncio.run(go())
@@ -221,9 +235,9 @@ def test_a_loop_needs_brokers_that_answer_and_a_pause_that_makes_sense():
 
 
 def test_deliveries_to_several_clients_are_one_note():
-    made = gate()
+    made, notes, _ = gate()
     made.handle("p", Subscribe("s", parse_filter("n > 0")), now=0.0)
-    made.traffic_notes.look("b", 0)
+    notes.report("b", 0)
     effects = made.handle("n", Forward(event("q", 1, n=5)), now=0.0)
     assert sum(isinstance(effect.message, Deliver) for effect in effects) == 2
-    assert noted(made) == [("q/1/1", "deliver")]
+    assert noted(notes) == [("q/1/1", "deliver")]

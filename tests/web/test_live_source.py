@@ -81,10 +81,10 @@ def test_one_that_is_silent_stays_in_the_picture_with_the_reason(tmp_path):
                 await reader.subscribe("x > 1", name="s", callback=lambda _event: None)
                 await source.snapshot()
             await running.stop("c")  # where the walk begins
-            await until(lambda: not running.node("b").is_up("c"))
+            await until(lambda: not running.node("b").links.is_up("c"))
             without = await source.snapshot()
             await running.start("c", neighbours=("b",))
-            await until(lambda: running.node("b").is_up("c"))
+            await until(lambda: running.node("b").links.is_up("c"))
             again = await source.snapshot()
         silent = without.brokers["c"]
         assert not silent.answers

@@ -1,1 +1,4 @@
-"""To be said."""
+"""Networking that broker processes, clients and tools share: addresses, connections, a small HTTP client.
+
+May import core.
+"""

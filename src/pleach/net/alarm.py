@@ -1,4 +1,4 @@
-"""The one alarm of a node: it rings when the first of its machine's timers is due."""
+"""The alarm of a node: a timer of the loop that fires when the first timer of its machine is due."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Alarm:
         due = self._endpoint.upkeep.next_due
         self._cancel()
         if due is not None and not self._is_over:
-            self._handle = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._ring)
+            self._handle = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._fire)
 
     def end(self) -> None:
-        """It does not ring any more."""
+        """It does not fire any more."""
         self._is_over = True
         self._cancel()
 
@@ -35,6 +35,6 @@ class Alarm:
             self._handle.cancel()
             self._handle = None
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._endpoint.fire(now=self._clock())
         self._touch()

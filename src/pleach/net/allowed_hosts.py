@@ -1,7 +1,7 @@
-"""By which names a port for operators may be asked, and from which pages.
+"""Checks of the Host and Origin fields of a request to the admin port.
 
-A page of another site whose name was pointed at us (DNS rebinding) is, to a browser, of one origin with us; but the
-Host that it asks for is the name of that site. Addresses cannot be pointed elsewhere, so they are always ours.
+A page of another site whose name was pointed at this host (DNS rebinding) is, to a browser, of the same origin; but the
+Host that it asks for is the name of that site. Addresses cannot be pointed elsewhere, so they are always allowed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SAME_SITE = ("same-origin", "none")
 
 class Hosts:
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names`: of hosts that we are reached by, besides addresses and localhost."""
+        """`names`: of this host, besides addresses and localhost."""
         self._names = frozenset({"localhost", *(name.lower() for name in names)}) - {""}
 
     def why_unknown(self, fields: Mapping[str, str]) -> str:
-        """Why the Host of this request is none of ours; empty if it is."""
+        """Why the Host of this request is not allowed; empty if it is."""
         asked = fields.get("host", "")
         host = host_of(asked)
         return "" if host in self._names or _is_address(host) else f"nothing here is called {asked!r}"

@@ -1,9 +1,9 @@
-"""A connection with blocking calls, for processes that come, ask a broker for something, and go: no loop, no threads.
+"""A connection with blocking calls, for processes that ask a broker for something and end: no loop, no threads.
 
     greeted = retried(addresses, seconds, lambda address: greet(address, hello, seconds))
 
-Whoever is sent away by a broker gets the error that says why; where nobody answers as wanted, other addresses are
-tried, and the same ones again, until the time is up.
+A Bye of the broker becomes the exception that it stands for; where no broker answers, other addresses are tried, and
+the same ones again, until the time is up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pleach.net.addresses import Address, backoff, why
 
 RECEIVE_BYTES = 262_144
 DIAL_SECONDS_MAX = 5.0
-PING_SECONDS = 0.25  # between signs of life while we wait: a broker hangs up on who is silent for long
+PING_SECONDS = 0.25  # between pings while waiting: a broker ends connections that are silent for long
 
 Answer = TypeVar("Answer")
 
@@ -83,7 +83,7 @@ class Greeted(NamedTuple):
 def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "") -> Greeted:
     """Dial, and be greeted; by this broker and no other, if one is named.
 
-    A Hello that speaks of a former life of ours is passed over: another one follows (session.py, rule 6).
+    A Hello for a former epoch of this side is skipped: another one follows (session.py, rule 6).
     """
     deadline = time.monotonic() + seconds
     wire = PlainWire(address, seconds)

@@ -1,4 +1,4 @@
-"""Many requests to brokers, so many at a time: others would have to wait at the brokers, or measure each other."""
+"""Concurrent requests to brokers, bounded: more of them would delay each other."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""One TCP connection that carries frames: what the daemon and the client library have in common.
+"""One TCP connection that carries frames, for the broker process and for the client library.
 
     bytes ──▶ FrameReader ──▶ on_frame, on_data          send(frame) ──▶ joined ──▶ one write per turn of the loop
 
-Rule 1: the first frame of the other side is a Hello (or a Bye); it comes within `GREETING_SECONDS_MAX`, and until it is
-        here no more than `UNGREETED_BYTES_MAX` are taken. A stranger costs little.
+Rule 1: the first frame of the other side is a Hello (or a Bye); it comes within `greeting_seconds_max`, and before it
+        no more than `UNGREETED_BYTES_MAX` are taken.
 Rule 2: bytes that are no frame end the connection, with the reason logged and given to `on_lost`.
-Rule 3: `on_lost(reason)` is called exactly once, whoever ended the connection; no `on_frame` comes after it.
-Rule 4: `send` never blocks and never fails. Whoever sends a lot heeds `is_congested`, `on_congested`, `on_writable`.
-        Confirmations do not pile up for a peer that does not read: the last one says it all.
-Rule 5: frames are handled for `TURN_SECONDS_MAX` at a stretch; then other connections have their turn.
+Rule 3: `on_lost(reason)` is called exactly once, whichever side ended the connection; no `on_frame` comes after it.
+Rule 4: `send` never blocks and never fails. Owners that send a lot heed `is_congested`, `on_congested`, `on_writable`.
+        Confirmations do not pile up for a peer that does not read: only the last one is kept.
+Rule 5: frames are handled for `TURN_SECONDS_MAX` at a time; then other connections have their turn.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _nothing(_connection: Connection) -> None:
 
 
 class Handlers(msgspec.Struct, frozen=True):
-    """What the owner of a connection wants to be told; the connection itself is always the first argument.
+    """Callbacks to the owner of a connection, and limits; the connection itself is always the first argument.
 
     With `on_data`, Data frames that came together are handed over together, and not to `on_frame`.
     """
@@ -74,28 +74,33 @@ class Handlers(msgspec.Struct, frozen=True):
     on_writable: Callable[[Connection], None] = _nothing
     on_data: Callable[[Connection, list[Data]], None] | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
+    greeting_seconds_max: float = GREETING_SECONDS_MAX
+
+
+class Reading(msgspec.Struct):
+    """What has arrived at a connection and is not handled yet, and why no more is read."""
+
+    runs: Iterator[list[Frame]]
+    run_frames: int = RUN_FRAMES_MAX
+    is_resting: bool = False  # until its next turn
+    is_paused: bool = False  # by its owner
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, handlers: Handlers, *, greeting_seconds_max: float = GREETING_SECONDS_MAX) -> None:
+    def __init__(self, handlers: Handlers) -> None:
         self.is_congested = False
         self.peername = "nowhere"
         self.statistics = Statistics()
         self.round_trip: float | None = None  # seconds from Data to its confirmation, smoothed; None: not known yet
         self._timed: tuple[int, float] | None = None  # a sequence whose confirmation is awaited, and since when
         self._handlers = handlers
-        self._greeting_seconds_max = greeting_seconds_max
         self._reader = FrameReader(handlers.frame_bytes_max)
-        self._runs: Iterator[list[Frame]] = iter(())  # what has arrived and is not handled yet
-        self._run_frames = RUN_FRAMES_MAX
-        self._is_resting = False  # until its next turn
-        self._is_paused = False  # by its owner
+        self._reading = Reading(iter(()))
         self._transport: asyncio.Transport | None = None
         self._joined: list[bytes] = []
         self._joined_bytes = 0
         self._last_ack: Ack | None = None  # held back while congested
-        self._reason = ""  # why it ends; empty while nobody has ended it
-        self._is_greeted = False
+        self._reason = ""  # why it ends; empty: it has not ended
         self._deadline: asyncio.TimerHandle | None = None
 
     @property
@@ -109,7 +114,7 @@ class Connection(asyncio.Protocol):
         if self._reason or self._transport is None:
             return
         if not self.statistics.frames_sent and isinstance(frame, Probe | Aside):
-            return  # our Hello still waits for the disk, and goes first; there will be others
+            return  # the Hello still waits for the disk, and goes first; probes and asides are sent again
         if self.is_congested and isinstance(frame, Ack):
             self._last_ack = frame
             return
@@ -142,11 +147,11 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def pause_reading(self) -> None:
-        self._is_paused = True
+        self._reading.is_paused = True
         self._read_or_not()
 
     def resume_reading(self) -> None:
-        self._is_paused = False
+        self._reading.is_paused = False
         self._read_or_not()
 
     # What asyncio does ---------------------------------------------------------------------------------------
@@ -155,12 +160,12 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
         self.peername = _spelled(transport.get_extra_info("peername"))
-        self._set_deadline(self._greeting_seconds_max, self._refuse_silence)
+        self._set_deadline(self._handlers.greeting_seconds_max, self._refuse_silence)
         self._handlers.on_made(self)
 
     def data_received(self, data: bytes) -> None:
         self.statistics.bytes_received += len(data)
-        self._runs = self._in_runs(self._reader.feed(data))
+        self._reading.runs = self._in_runs(self._reader.feed(data))
         self._take_turn()
 
     def pause_writing(self) -> None:
@@ -184,7 +189,7 @@ class Connection(asyncio.Protocol):
     # Inside --------------------------------------------------------------------------------------------------
 
     def _take_turn(self) -> None:
-        self._is_resting = False
+        self._reading.is_resting = False
         try:
             self._handle_frames()
         except FrameError as error:
@@ -196,40 +201,43 @@ class Connection(asyncio.Protocol):
         """Handle what has arrived, or as much of it as fits into a turn."""
         loop = asyncio.get_running_loop()
         end = loop.time() + TURN_SECONDS_MAX
-        for run in self._runs:
+        for run in self._reading.runs:
             if self.is_closing:
                 return
-            self._greet(run[0])
+            if not self.statistics.frames_received:
+                self._greet(run[0])
             self.statistics.frames_received += len(run)
             started = loop.time()
             self._hand_over(run)
             self._adapt_runs(loop.time() - started)
             if loop.time() > end:
-                self._is_resting = True
+                self._reading.is_resting = True
                 loop.call_soon(self._take_turn)
                 return
-        if not self._is_greeted and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
+        if not self.statistics.frames_received and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
             raise FrameError(f"{UNGREETED_BYTES_MAX:,} bytes and no Hello")
 
     def _adapt_runs(self, seconds: float) -> None:
-        """Shorter runs for a peer whose frames take long, so that a turn is one for it, too."""
-        longer = min(RUN_FRAMES_MAX, 2 * self._run_frames)
-        self._run_frames = longer if seconds < TURN_SECONDS_MAX else max(1, self._run_frames // 4)
+        """Shorter runs where frames take long, so that a run fits into a turn."""
+        reading = self._reading
+        longer = min(RUN_FRAMES_MAX, 2 * reading.run_frames)
+        reading.run_frames = longer if seconds < TURN_SECONDS_MAX else max(1, reading.run_frames // 4)
 
     def _read_or_not(self) -> None:
         if self.is_closing or self._transport is None:
             return
-        is_wanted = not (self._is_resting or self._is_paused)
+        is_wanted = not (self._reading.is_resting or self._reading.is_paused)
         if is_wanted != self._transport.is_reading():
             (self._transport.resume_reading if is_wanted else self._transport.pause_reading)()
 
     def _in_runs(self, frames: Iterator[Frame]) -> Iterator[list[Frame]]:
         """Data frames that follow each other together, up to a limit; every other frame alone."""
         run: list[Frame] = []
+        reading = self._reading
         try:
             for frame in frames:
                 is_data = isinstance(frame, Data)
-                if run and (not is_data or len(run) >= self._run_frames):
+                if run and (not is_data or len(run) >= reading.run_frames):
                     yield run
                     run = []
                 if is_data:
@@ -238,7 +246,7 @@ class Connection(asyncio.Protocol):
                     yield [frame]
         except FrameError:
             if run:
-                yield run  # what was good before it counts
+                yield run  # frames before a malformed one are handled
             raise
         if run:
             yield run
@@ -254,22 +262,19 @@ class Connection(asyncio.Protocol):
                 self._handlers.on_frame(self, frame)
 
     def _note_round_trip(self, upto: int, sequence: int, since: float) -> None:
-        """One Data at a time is watched: enough for people, and next to nothing to do."""
+        """One Data at a time is timed, which costs next to nothing."""
         if upto >= sequence:
             sample, self._timed = asyncio.get_running_loop().time() - since, None
             known = sample if self.round_trip is None else self.round_trip
             self.round_trip = known + ROUND_TRIP_WEIGHT * (sample - known)
 
     def _greet(self, frame: Frame) -> None:
-        if self._is_greeted:
-            return
         if not isinstance(frame, Hello | Bye):
             raise FrameError(f"{type(frame).__name__} before Hello")
-        self._is_greeted = True
         self._cancel_deadline()
 
     def _refuse_silence(self) -> None:
-        reason = f"no Hello within {self._greeting_seconds_max:g} s"
+        reason = f"no Hello within {self._handlers.greeting_seconds_max:g} s"
         log.warning("connection with %s ended: %s", self.peername, reason)
         self.abort(reason)
 
@@ -301,28 +306,20 @@ def _spelled(peername: object) -> str:
             return str(peername)
 
 
-async def open_connection(
-    host: str, port: int, handlers: Handlers, *, greeting_seconds_max: float = GREETING_SECONDS_MAX
-) -> Connection:
+async def open_connection(host: str, port: int, handlers: Handlers) -> Connection:
     """Dial; raises OSError where nobody answers. Bound the time with `asyncio.timeout`."""
-    loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(
-        lambda: Connection(handlers, greeting_seconds_max=greeting_seconds_max), host, port
-    )
+    _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(handlers), host, port)
     return connection
 
 
-async def listen(
-    host: str, port: int, handlers: Handlers, *, greeting_seconds_max: float = GREETING_SECONDS_MAX
-) -> asyncio.Server:
+async def listen(host: str, port: int, handlers: Handlers) -> asyncio.Server:
     """Accept connections; port 0 takes any (`server.sockets[0].getsockname()` says which)."""
-    loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: Connection(handlers, greeting_seconds_max=greeting_seconds_max), host, port)
+    return await asyncio.get_running_loop().create_server(lambda: Connection(handlers), host, port)
 
 
 async def end_listening(servers: Iterable[asyncio.Server]) -> None:
-    """Nobody comes in any more. Who is at the door is let in first (the handlers may send it away): a server that is
-    closed between accepting a connection and making it known forgets it, and never closes its socket.
+    """Stop accepting. Connections that the system has accepted are made first, and the handlers may end them: a server
+    that is closed in between forgets such a connection, and never closes its socket.
     """
     chosen, loop = list(servers), asyncio.get_running_loop()
     for socket in [each for server in chosen for each in server.sockets]:

@@ -1,1 +1,4 @@
-"""To be said."""
+"""A broker process: daemon, node, links, committer, store, features; beside them http/, healing/ and ring/.
+
+It drives the pure machines of core/ with sockets, timers and a disk. May import core, faults, net and operate.
+"""

@@ -1,10 +1,9 @@
-"""What a broker process does about a bug of its own: it says so, and ends.
+"""Unexpected exceptions: a broker process logs them and ends.
 
-A machine that has raised what it never raises on purpose is in a state that nobody knows. Going on would mean to commit
-and to send what a half-done step left behind. Ending is what `kill -9` does, and that a broker survives: what was
-acknowledged is on its disk, nothing of the unfinished batch is, and nobody has seen any of it. The price is that a
-message which finds a bug finds it again after the restart, until somebody mends it or sends its sender away; an
-operator sees a process that ends, and nobody sees a wrong routing table.
+After an exception that is not raised on purpose the state of a machine is unknown, and going on would commit and send
+the result of half a step. Ending is what `kill -9` does, and brokers survive that: what was acknowledged is on disk,
+nothing of the unfinished batch is, and nobody has seen any of it. The price is that a message that triggers a bug does
+so again after the restart, until the bug is fixed or the sender is gone; but no routing table becomes wrong.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ log = logging.getLogger(__name__)
 
 
 def end_on_bugs(loop: asyncio.AbstractEventLoop) -> None:
-    """From now on an exception that nobody expected ends the process, whichever callback or task it comes from."""
+    """From now on an unexpected exception ends the process, whichever callback or task it comes from."""
     loop.set_exception_handler(_judge)
 
 
 def watched(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """A task that does not fail in silence."""
+    """A task whose exception is reported."""
     task = asyncio.create_task(work)
     task.add_done_callback(_report)
     return task

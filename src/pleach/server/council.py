@@ -1,10 +1,10 @@
-"""A broker process that improves its tree together with those around it (optimise/council.py): no centre, no operator.
+"""Brokers that improve their tree among themselves (core/optimise/council.py), in a broker process.
 
     neighbours ◀── Aside(Bulletin, Motion) ──▶ Council ──▶ Councillor ──▶ an exchange, asked for as operators do
     brokers within the radius ◀── Hello, role "meter" ── (distances.py): how far they are, with a link or without
 
-What it says travels beside sessions: it is neither numbered nor kept, and one that is lost is said again. Only the
-request for an exchange is the broker's own business, and on its disk.
+Bulletins and motions are neither numbered by sessions nor kept; one that is lost is sent again. Only the request for an
+exchange is journalled.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from pleach.core.effects import Send
-from pleach.core.links.frames import Aside
-from pleach.core.messages import CouncilMessage, Node, encode
+from pleach.core.effects import Effect, Passed, Send
+from pleach.core.links.frames import Aside, Frame
+from pleach.core.messages import CouncilMessage, Message, Node, encode
+from pleach.core.messages.runs import Run
 from pleach.core.optimise.council import Councillor, CouncilTurn
 from pleach.core.optimise.council_observer import CouncilObserver
 from pleach.core.optimise.council_settings import CouncilSettings
@@ -31,27 +31,27 @@ from pleach.errors import ProtocolError
 from pleach.operate.operation import fresh_name
 from pleach.server.bugs import watched
 from pleach.server.distances import ASKED_AT_ONCE_MAX, distances
-
-if TYPE_CHECKING:
-    from pleach.server.node import BrokerNode
+from pleach.server.feature import Feature
+from pleach.server.metrics import MetricSample
+from pleach.server.parts import NodeParts
 
 MEASURE_SECONDS = 4.0  # between two measurements of the same distance
 NEVER = float("-inf")
 LOAD_SECONDS = 10.0  # over which the load of this process is averaged
-LOAD_MAX = 0.9  # above, an event is taken to wait no longer: the machine has other troubles
+LOAD_MAX = 0.9  # the estimate of an event's cost does not grow above this load
 
 log = logging.getLogger(__name__)
 _decoder = msgspec.msgpack.Decoder(CouncilMessage)
 
 
 class Load:
-    """The share of the time that this process computes; what an event costs here grows with it, as waiting does."""
+    """The share of time that this process computes; the cost of an event is estimated from it, as queueing grows."""
 
     def __init__(self) -> None:
         self._share = 0.0
         self._wall, self._busy = time.monotonic(), time.process_time()
 
-    def look(self) -> None:
+    def sample(self) -> None:
         wall, busy = time.monotonic(), time.process_time()
         span = wall - self._wall
         if span > 0.0:
@@ -64,40 +64,43 @@ class Load:
         return PROCESSING_MILLISECONDS / (1.0 - min(max(self._share, 0.0), LOAD_MAX))
 
 
-class Council:
-    """The place of one broker in it; as its councillor sees the broker (`Ground`), and as the daemon sees it."""
+class Council(Feature):
+    """One broker in the council: what its councillor sees of the broker (`CouncilGround`), and its hooks."""
 
-    def __init__(self, node: BrokerNode, conduct: CouncilSettings) -> None:
-        self._node = node
+    frames = (Aside,)
+
+    def __init__(self, parts: NodeParts, conduct: CouncilSettings) -> None:
+        self._broker, self._epoch, self._directory = parts.broker, parts.endpoint.epoch, parts.directory
+        self._links, self._operations = parts.links, parts.operations
+        self._counters, self._clock = parts.counters.improve, parts.clock
         self._load = Load()
         self._rounds: dict[Node, deque[float]] = {}  # the last measurements, in seconds there and back
         self._measured_at: dict[Node, float] = {}
         self._measuring: asyncio.Task[None] | None = None
-        self.councillor = Councillor(
-            node.name, self, conduct, now=node.now, where=node.settings.circumstances, fresh_name=fresh_name
-        )
-        node.council, node.gate.seat = self, CouncilObserver(self.councillor, self)
+        name, where = parts.broker.name, parts.settings().circumstances
+        self.councillor = Councillor(name, self, conduct, now=parts.clock(), where=where, fresh_name=fresh_name)
+        self._seat = CouncilObserver(self.councillor, self)
 
-    # As the councillor sees the broker -------------------------------------------------------------------------
+    # What the councillor sees of the broker --------------------------------------------------------------------
 
     @property
     def neighbours(self) -> Collection[Node]:
-        return self._node.broker.router.neighbours
+        return self._broker.router.neighbours
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._node.broker.operation)
+        return bool(self._broker.operation)
 
     @property
     def address(self) -> str:
-        return self._node.directory.places.peer
+        return self._directory.places.peer
 
     @property
     def processing(self) -> float:
         return self._load.milliseconds
 
     def reach(self, broker: Node, *, is_linked: bool) -> float | None:
-        """Of the last measurements: all but the shortest had to wait for something that is not distance."""
+        """From the last measurements: on a link the shortest counts, as the others include waiting."""
         if broker not in self._rounds:
             return None
         taken = self._rounds[broker]
@@ -107,24 +110,38 @@ class Council:
     def reached(self) -> Mapping[Node, float]:
         return {broker: milliseconds(min(taken)) for broker, taken in sorted(self._rounds.items())}
 
-    # As the daemon sees it -------------------------------------------------------------------------------------
+    # Hooks -----------------------------------------------------------------------------------------------------
 
-    def heard(self, peer: Node, frame: Aside) -> None:
+    def message_handled(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
+        self._seat.saw(sender, message, effects, now)
+
+    def run_handled(self, sender: Node, run: Run, passed: Passed) -> None:
+        self._seat.saw_run(sender, run, passed, time.monotonic())
+
+    def timer_handled(self, effects: Sequence[Effect], now: float) -> None:
+        self._seat.saw_timer(effects, now)
+
+    def frame_received(self, peer: Node, frame: Frame, now: float) -> None:
+        if not isinstance(frame, Aside):
+            return
         try:
             message: CouncilMessage = _decoder.decode(frame.payload)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.debug("%s says what is neither bulletin nor motion: %s", peer, error)
+            log.debug("%s sent an Aside that is neither bulletin nor motion: %s", peer, error)
             return
-        self._carry_out(self.councillor.handle(peer, message, now=self._node.now))
+        self._carry_out(self.councillor.handle(peer, message, now=now))
 
-    def tick(self) -> None:
-        now = self._node.now
-        self._load.look()
+    def tick(self, now: float) -> None:
+        self._load.sample()
         self._send(self.councillor.tick(now))
         self._measure(now)
-        tally, counters = self.councillor.tally, self._node.counters
+        tally, counters = self.councillor.tally, self._counters
         counters.improve_bulletins, counters.improve_motions = tally["bulletins"], tally["motions"]
         counters.improve_decisions, counters.improve_changes = tally[ImproveVerdict.IMPROVE], tally["changes"]
+
+    def gauges(self) -> dict[str, Sequence[MetricSample]]:
+        samples = [MetricSample(cost, broker) for broker, cost in self.reached.items()]
+        return {"pleach_improve_reach_milliseconds": samples}
 
     def _carry_out(self, turn: CouncilTurn) -> None:
         self._send(turn.sends)
@@ -137,21 +154,21 @@ class Council:
         else:
             log.info("exchange %s: %s", turn.request.operation, turn.judgement)
             try:
-                self._node.operations.request(turn.request)
+                self._operations.request(turn.request)
             except ProtocolError as error:
                 log.warning("no exchange: %s", error)
 
     def _send(self, sends: Iterable[Send]) -> None:
-        """To those who are there; what is said to others is not kept for them."""
+        """To peers that are connected; nothing is kept for others."""
         for to, message in ((each.to, each.message) for each in sends):
-            link = self._node.links.get(to)
-            if link is not None and self._node.is_up(to):
+            link = self._links.get(to)
+            if link is not None and self._links.is_up(to):
                 link.wire.send(Aside(encode(message)))
 
     # Distances -------------------------------------------------------------------------------------------------
 
     def _measure(self, now: float) -> None:
-        """Those first that were measured longest ago; a few at a time, so that they do not measure each other."""
+        """The longest ago first; a few at a time, so that measurements do not delay each other."""
         places = self.councillor.addresses
         for gone in [broker for broker in self._measured_at if broker not in places]:
             self._rounds.pop(gone, None)
@@ -163,14 +180,13 @@ class Council:
         self._measuring = watched(self._measured({broker: places[broker] for broker in chosen}))
 
     async def _measured(self, places: dict[Node, str]) -> None:
-        found = await distances(self._node.name, self._node.endpoint.epoch, places)
+        found = await distances(self._broker.name, self._epoch, places)
         for broker, seconds in found.items():
-            self._measured_at[broker] = self._node.now
+            self._measured_at[broker] = self._clock()
             if seconds is not None:
                 self._rounds.setdefault(broker, deque(maxlen=KEPT)).append(seconds)
 
-    async def close(self) -> None:
-        """Measure no more."""
+    async def stop(self, *, is_fatal: bool) -> None:
         if self._measuring is not None:
             self._measuring.cancel()
             await asyncio.wait([self._measuring])

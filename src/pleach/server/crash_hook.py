@@ -1,9 +1,9 @@
-"""For tests of crashes: a broker that kills itself when a certain message is written to its disk.
+"""The crash hook, for tests: a broker that kills itself when a certain message is written to its disk.
 
-    PLEACH_DEBUG_KILL_AT=Swap:before      as if the machine had failed before the batch with it was on disk
-    PLEACH_DEBUG_KILL_AT=Close#2:after    after the second one was on disk, and before anything was sent because of it
+    PLEACH_DEBUG_KILL_AT=Swap:before      before the batch with the message is on disk
+    PLEACH_DEBUG_KILL_AT=Close#2:after    after the batch with the second one is on disk, before its frames are sent
 
-Every step of a protocol is a message that is handled, so that these are all the moments which a crash can tell apart.
+Every step of a protocol is a message that is handled: a crash at any other moment is equal to one of these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CrashHook(NamedTuple):
     is_before: bool
 
     @classmethod
-    def foretold(cls, environment: Mapping[str, str]) -> CrashHook | None:
+    def from_environment(cls, environment: Mapping[str, str]) -> CrashHook | None:
         text = environment.get(VARIABLE, "")
         if not text:
             return None

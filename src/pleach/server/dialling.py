@@ -1,12 +1,12 @@
-"""Whom a broker dials, and how often: a task for each link that this side keeps up.
+"""Dialling: one task for each link that this side keeps up.
 
     wanted ──▶ dialled ──▶ connected ── lost ──▶ dialled again, at growing intervals
                   └── idle, and no answer for GONE_SECONDS ──▶ given up ── wanted again ──▶ dialled
 
-Rule 1: the directory says who is to be dialled, and where, each time anew: addresses may change.
-Rule 2: a link that both sides are done with is not dialled. One that only we are done with is, for a while, so that the
-        other side can say that it is done as well: it may be gone.
-Rule 3: a link that was given up is dialled again as soon as there is something to say on it.
+Rule 1: the directory is asked for whom to dial, and where, before each attempt: addresses may change.
+Rule 2: a link that both sides are done with is not dialled. A link that only this side is done with is dialled for a
+        while, so that the other side can say that it is done as well: it may be gone.
+Rule 3: a link that was given up is dialled again as soon as something is queued for it.
 """
 
 from __future__ import annotations
@@ -16,38 +16,55 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Container
 from random import SystemRandom
+from typing import TypeAlias
 
+from pleach.core.links.batch import Batch
 from pleach.core.messages import Node
 from pleach.server.bugs import watched
+from pleach.server.feature import Feature
 from pleach.server.peer_directory import PeerDirectory
 
 DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
-GONE_SECONDS = 300.0  # a link that we have given up is not dialled for longer than this, if nobody answers
+GONE_SECONDS = 300.0  # a link that only this side is done with is not dialled for longer, if nobody answers
 STABLE_SECONDS = 1.0  # a connection that lasted this long was a good one: the next attempt comes quickly again
+
+Dial: TypeAlias = Callable[[Node, str], Awaitable[bool]]  # one attempt at an address: whether there is a connection
 
 log = logging.getLogger(__name__)
 chance = SystemRandom()
 
 
-class Dialling:
+class Dialling(Feature):
     def __init__(
         self,
         directory: PeerDirectory,
         links: Container[Node],
-        dial: Callable[[Node, str], Awaitable[bool]],
+        dial: Dial,
         *,
         gone_seconds: float = GONE_SECONDS,
     ) -> None:
-        """`links`: to whom there is a connection. `dial`: one attempt, at an address; whether there is one now."""
+        """`links`: peers that are connected."""
         self._directory = directory
         self._links = links
         self._dial = dial
         self._gone_seconds = gone_seconds
+        self._is_started = False
         self._unlinked: dict[Node, asyncio.Event] = {}  # of each that is dialled: set while there is no connection
         self._tasks: dict[Node, asyncio.Task[None]] = {}
 
+    def start(self) -> None:
+        self._is_started = True
+        self.follow()
+
+    def committed(self, batch: Batch, now: float) -> None:
+        if self._is_started and (batch.dial or batch.retired):
+            self.follow()
+
+    def settings_applied(self) -> None:
+        self.follow()
+
     def follow(self) -> None:
-        """Dial whom there is to dial now, and nobody else."""
+        """Dial whom the directory says now, and nobody else."""
         wanted = self._directory.to_dial()
         for peer in [peer for peer in self._tasks if peer not in wanted or self._is_wanted_again(peer)]:
             self._tasks.pop(peer).cancel()
@@ -55,23 +72,22 @@ class Dialling:
         for peer in wanted:
             if peer not in self._tasks:
                 self._unlinked[peer] = asyncio.Event()
-                self.note(peer)
+                if peer not in self._links:
+                    self._unlinked[peer].set()
                 self._tasks[peer] = watched(self._keep_dialled(peer))
 
     def _is_wanted_again(self, peer: Node) -> bool:
         return self._tasks[peer].done() and not self._directory.is_idle(peer)
 
-    def note(self, peer: Node) -> None:
-        """A connection to it has come, or gone."""
-        event = self._unlinked.get(peer)
-        if event is None:
-            return
-        if peer in self._links:
-            event.clear()
-        else:
-            event.set()
+    def connected(self, peer: Node) -> None:
+        if peer in self._unlinked:
+            self._unlinked[peer].clear()
 
-    def end(self) -> None:
+    def disconnected(self, peer: Node, now: float) -> None:
+        if peer in self._unlinked:
+            self._unlinked[peer].set()
+
+    async def stop(self, *, is_fatal: bool) -> None:
         for task in self._tasks.values():
             task.cancel()
 
@@ -84,7 +100,7 @@ class Dialling:
             if is_linked:
                 answered_at = since
             elif self._directory.is_idle(peer) and since - answered_at > self._gone_seconds:
-                log.info("%s is gone, and so is the link to it", peer)
+                log.info("%s does not answer any more: the link to it is given up", peer)
                 return
             await self._unlinked[peer].wait()
             if is_linked and time.monotonic() - since > STABLE_SECONDS:
@@ -94,4 +110,4 @@ class Dialling:
 
     async def _attempt(self, peer: Node) -> bool:
         address = self._directory.to_dial().get(peer)
-        return address is not None and await self._dial(peer, address)  # else it is given up, and so will be this
+        return address is not None and await self._dial(peer, address)  # without one the task is about to end

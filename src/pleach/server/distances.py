@@ -1,10 +1,9 @@
-"""How far it is to other brokers, whether or not there is a link: what a tree that has other links would cost.
+"""Measured distances to other brokers, with or without a link: for estimates of what other trees would cost.
 
-    this broker ── Hello, role "meter" ──▶ the peers' door of another one
+    this broker ── Hello, role "meter" ──▶ the port for peers of another one
                 ◀───────── Bye ──────────                                  seconds from the one to the other
 
-It is the way that a link would take, through the same door. Of some tries the quickest counts: the others had to wait
-for something that is not distance.
+The measurement takes the path that a link would take. Of some tries the quickest counts: the others include waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ METER = "meter"
 ANSWER = Bye(ByeReason.LEAVING, "measured")
 TRIES = 3
 TRY_SECONDS_MAX = 3.0
-ASKED_AT_ONCE_MAX = 8  # others than these would measure each other
+ASKED_AT_ONCE_MAX = 8  # more would delay each other
 RECEIVE_BYTES = 4_096
 
 
@@ -39,7 +38,7 @@ async def _distance(address: str, hello: bytes) -> float | None:
             async with asyncio.timeout(TRY_SECONDS_MAX):
                 seconds = await _there_and_back(address, hello)
         except (OSError, TimeoutError, FrameError, SettingsError):
-            break  # who does not answer once is not worth more waiting
+            break  # no further tries where one fails
         quickest = seconds if quickest is None else min(quickest, seconds)
     return quickest
 

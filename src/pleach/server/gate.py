@@ -1,19 +1,19 @@
-"""The door in front of a broker machine: counts what passes, and refuses what there is no room for.
+"""The gate in front of a broker machine: it counts messages, refuses some, and calls the hooks of features.
 
-What is refused never reaches the broker, so that nothing of it has to be undone; nor is it journalled, since room may
-be judged otherwise when the journal is read again. A full broker refuses every subscription, even one that it has; but
-never the renewal of one (stabilise/), which would take it away.
+    endpoint ──▶ check ──▶ message_received ──▶ refuse, or broker.handle ──▶ message_handled ──▶ rewrite ──▶ endpoint
+
+Rule 1: what is refused never reaches the broker, so that nothing has to be undone; nor is it journalled, since the
+        reason may not hold when the journal is replayed.
+Rule 2: a full broker refuses every subscription but those that it has: a refused renewal would take one away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from time import monotonic, perf_counter
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Passed, Send
-from pleach.core.events.event import EventId
 from pleach.core.messages import (
     CLIENT_REQUESTS,
     OPERATOR,
@@ -27,40 +27,24 @@ from pleach.core.messages import (
     Halted,
     Layer,
     Message,
-    Muster,
     Node,
-    Presence,
     Publish,
     PublishRefused,
     Returning,
     StandFor,
     Subscribe,
-    Switch,
 )
 from pleach.core.messages.runs import Run
-from pleach.core.mobility.machine import Mobility
-from pleach.core.optimise.council_observer import CouncilObserver
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.clients import owner, refusal
 from pleach.core.routing.entries import Entry
 from pleach.errors import ProtocolError
-from pleach.server.healing.witness import DeathWitness
-from pleach.server.lease_metrics import LeaseMetrics
+from pleach.server.feature import Feature, Features
 from pleach.server.metrics import Counters
 from pleach.server.settings import NAME_BYTES_MAX
-from pleach.server.traffic_notes import TrafficNotes
 
 FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
-MENDING: frozenset[type] = frozenset((Presence, Switch, Muster))  # what may lead to something that heals
 FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
-
-
-class Spoiler(Protocol):
-    """Makes something else of what is sent to a peer, for a time."""
-
-    def is_over(self, now: float) -> bool: ...
-
-    def passed(self, effects: Sequence[Effect]) -> Sequence[Effect]: ...
 
 
 class Gate:
@@ -68,146 +52,78 @@ class Gate:
 
     def __init__(self, broker: Broker, counters: Counters) -> None:
         self.broker = broker
-        self.publishers: dict[Node, None] = {}  # clients that have published: who is not read from when it gets tight
-        self.closed = ""  # why publishes are refused; empty: they are not
-        self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
-        self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
-        self.detached: dict[Node, None] = {}  # clients that went while this broker leaves the tree
-        self._guests: dict[Node, None] = {}  # who came by the clients' door
-        self._counters = counters
-        self.membership = broker.machine(Membership)
-        self._mobility = broker.machine(Mobility)
-        self.healing: LeaseMetrics | None = None  # counts what leases do; not in a recovery
-        self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (http/faults.py)
-        self.witness: DeathWitness | None = None  # notes what comes from neighbours, where the network heals
-        self.traffic_notes = TrafficNotes()
-        self.seat: CouncilObserver | None = None  # of a councillor, where brokers improve their tree among themselves
+        self.publishers: dict[Node, None] = {}  # clients that have published: those that backpressure stops reading
+        self.detached: dict[Node, None] = {}  # clients that detached while this broker leaves the tree
+        self._events = counters.events
+        self._clients = counters.clients
+        self._membership = broker.machine(Membership)
+        self.install(Features(()), lambda _: False)
 
-    @property
-    def departing(self) -> Sequence[Node]:
-        """Clients that this broker waits for, on its way out of the tree."""
-        return () if self.membership is None else self.membership.departing
+    def install(self, features: Features, is_client: Callable[[Node], bool]) -> None:
+        """Call the hooks of these features from here on; not before the journal is replayed.
 
-    @property
-    def held_bytes(self) -> int:
-        """What waits here for a reconfiguration, or for a client on its way, to come to its end."""
-        return self.broker.seam.held_bytes + (self._mobility.kept_bytes if self._mobility else 0)
-
-    @property
-    def unawaited(self) -> frozenset[Node]:
-        """Those who are given up at once then, unless they are back."""
-        return frozenset() if self.membership is None else self.membership.unawaited
+        `is_client`: whether a peer is connected by the port for clients.
+        """
+        self._is_client = is_client
+        self._refuse_publish = features.hooks(Feature.refuse_publish)
+        self._refuse_name = features.hooks(Feature.refuse_name)
+        self._received = features.hooks(Feature.message_received)
+        self._handled = features.hooks(Feature.message_handled)
+        self._run_received = features.hooks(Feature.run_received)
+        self._run_handled = features.hooks(Feature.run_handled)
+        self._timer_handled = features.hooks(Feature.timer_handled)
+        self._rewrite = features.hooks(Feature.rewrite)
 
     @property
     def name(self) -> Node:
         return self.broker.name
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        if self.healing is not None:
-            self.healing.heard(sender, message)
-        effects = self._handle(sender, message, now)
-        if self.traffic_notes.is_on:
-            self.traffic_notes.saw(message, effects)
-        if self.seat is not None:
-            self.seat.saw(sender, message, effects, now)
-        if self.healing is not None and message.__class__ in MENDING:
-            self.healing.did(effects)
-        return self._garbled(effects, now) if self.garblers else effects
+    # Messages ------------------------------------------------------------------------------------------------
 
-    def _garbled(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
-        self.garblers = {peer: garbler for peer, garbler in self.garblers.items() if not garbler.is_over(now)}
-        for garbler in self.garblers.values():
-            effects = garbler.passed(effects)
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        self._check(sender, message)
+        for hook in self._received:
+            hook(sender, message)
+        effects = self._handle(sender, message, now)
+        for handled in self._handled:
+            handled(sender, message, effects, now)
+        for rewrite in self._rewrite:
+            effects = rewrite(effects, now)
         return effects
+
+    def _check(self, sender: Node, message: Message) -> None:
+        """Raises ProtocolError where this sender may not send this message."""
+        kind = message.__class__
+        if kind is Publish or kind is Forward:
+            return  # the usual ones; from who may not, the broker refuses them
+        if kind not in FROM_CLIENTS and self._is_client(sender):
+            raise ProtocolError(
+                self.name, sender, message, "only brokers and operators send this; it came from a client"
+            )
+        if kind in FROM_ITS_DRIVER and sender != OPERATOR:
+            raise ProtocolError(self.name, sender, message, "no broker sends this to another one")
 
     def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         match message:
-            case Publish(event) if self.closed:
-                self._counters.refused += 1
-                return [Send(sender, PublishRefused(event.id, self.closed))]
+            case Publish(event) if reason := _first(self._refuse_publish):
+                self._events.refused += 1
+                return [Send(sender, PublishRefused(event.id, reason))]
             case Publish():
                 self.publishers[sender] = None
                 return self._route(sender, message, now)
-            case Forward(event):
-                if self.witness is not None and sender not in self._guests:
-                    self.witness.got(sender, [event.id])
+            case Forward():
                 return self._route(sender, message, now)
             case Subscribe() | Advertise() if reason := self._why_not(sender, message):
-                self._counters.names_refused += 1
+                self._clients.names_refused += 1
                 return [refusal(sender, message, reason)]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
-                return self._pass_on(sender, message, now)
-            case _:
-                return self._pass_on(sender, message, now)
-
-    def _pass_on(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
-        if sender in self._guests and message.__class__ not in FROM_CLIENTS:
-            raise ProtocolError(self.name, sender, message, "brokers and operators say this, and come by another door")
-        if message.__class__ in FROM_ITS_DRIVER and sender != OPERATOR:
-            raise ProtocolError(self.name, sender, message, "nobody says this to another broker")
         return self.broker.handle(sender, message, now=now)
-
-    def note_door(self, peer: Node, *, is_client: bool) -> None:
-        """By which door a peer has come: whoever comes by the clients' is heard as a client."""
-        if is_client:
-            self._guests[peer] = None
-        else:
-            self._guests.pop(peer, None)
-
-    def is_guest(self, peer: Node) -> bool:
-        return peer in self._guests
-
-    def _note_attached(self, client: Node, *, is_attached: bool) -> None:
-        self.detached.pop(client, None)
-        if not is_attached and self.membership is not None and self.membership.is_leaving:
-            self.detached[client] = None
-
-    def handle_run(self, sender: Node, run: Run) -> Passed | None:
-        if self.garblers:
-            return None
-        if run.kind is Publish:
-            if self.closed:
-                return None
-            self.publishers[sender] = None
-        elif self.witness is not None and sender not in self._guests:
-            self.witness.got(sender, [EventId(*glimpse.id) for glimpse in run.glimpses()])
-        started = perf_counter()
-        passed = self.broker.handle_run(sender, run)
-        if passed is None:
-            return None
-        counters = self._counters
-        counters.match_seconds += perf_counter() - started
-        counters.matches += run.count
-        counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
-        counters.publishes += run.count if run.kind is Publish else 0
-        if self.traffic_notes.is_on:
-            self.traffic_notes.saw_run(run, passed)
-        if self.seat is not None:
-            self.seat.saw_run(sender, run, passed, monotonic())
-        return passed
-
-    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
-        """Why nothing can be subscribed or advertised under a name; empty where it can."""
-        if len(_name(message).encode()) > NAME_BYTES_MAX:
-            return f"its name is longer than {NAME_BYTES_MAX} bytes"
-        if self._has(sender, message):  # it takes no room, and is confirmed again
-            return ""
-        if self.names_max is not None and self.broker.sessions.names >= self.names_max:
-            return f"{self.name} has {self.names_max:,} subscriptions and advertisements, its limit: try another broker"
-        if self.is_tight:
-            return f"too much waits to be taken at {self.name}: try again later"
-        return ""
-
-    def _has(self, sender: Node, message: Subscribe | Advertise) -> bool:
-        layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
-        entry = Entry(owner(sender, _name(message)), message.filter)
-        return self.broker.router.has(layer, sender, entry)
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         started = perf_counter()
         effects = self.broker.handle(sender, message, now=now)
-        counters = self._counters
+        counters = self._events
         counters.match_seconds += perf_counter() - started
         counters.matches += 1
         kinds = [effect.message.__class__ for effect in effects if isinstance(effect, Send)]
@@ -218,18 +134,59 @@ class Gate:
             counters.publishes += not is_refused
         return effects
 
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        if self._rewrite:
+            return None
+        if run.kind is Publish:
+            if _first(self._refuse_publish):
+                return None
+            self.publishers[sender] = None
+        for hook in self._run_received:
+            hook(sender, run)
+        started = perf_counter()
+        passed = self.broker.handle_run(sender, run)
+        if passed is None:
+            return None
+        counters = self._events
+        counters.match_seconds += perf_counter() - started
+        counters.matches += run.count
+        counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
+        counters.publishes += run.count if run.kind is Publish else 0
+        for handled in self._run_handled:
+            handled(sender, run, passed)
+        return passed
+
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         effects = self.broker.handle_timer(name, now=now)
-        if self.traffic_notes.is_on:
-            self.traffic_notes.saw(None, effects)
-        if self.seat is not None:
-            self.seat.saw_timer(effects, now)
-        if self.healing is not None:
-            self.healing.did(effects)
-        return self._garbled(effects, now) if self.garblers else effects
+        for handled in self._timer_handled:
+            handled(effects, now)
+        for rewrite in self._rewrite:
+            effects = rewrite(effects, now)
+        return effects
 
-    def resume(self, *, now: float) -> Sequence[Effect]:
-        return self.broker.resume(now=now)
+    # Refusals ------------------------------------------------------------------------------------------------
+
+    def is_changed_by(self, sender: Node, message: Message) -> bool:
+        """What is refused here changes nothing, and must not be handled when the journal is replayed."""
+        match message:
+            case Publish() if _first(self._refuse_publish):
+                return False
+            case Subscribe() | Advertise() if self._why_not(sender, message):
+                return False
+            case _:
+                return self.broker.is_changed_by(sender, message)
+
+    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
+        """Why nothing can be subscribed or advertised under a name; empty where it can."""
+        name = message.subscription if isinstance(message, Subscribe) else message.advertisement
+        if len(name.encode()) > NAME_BYTES_MAX:
+            return f"its name is longer than {NAME_BYTES_MAX} bytes"
+        layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
+        if self.broker.router.has(layer, sender, Entry(owner(sender, name), message.filter)):
+            return ""  # it takes no room, and is confirmed again
+        return _first(self._refuse_name)
+
+    # Peers and state -----------------------------------------------------------------------------------------
 
     def peer_reset(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
@@ -238,17 +195,14 @@ class Gate:
 
     def forget(self, peer: Node) -> None:
         self.publishers.pop(peer, None)
-        self._guests.pop(peer, None)
 
-    def is_changed_by(self, sender: Node, message: Message) -> bool:
-        """What is refused here changes nothing, and must not be handled when the journal is read again."""
-        match message:
-            case Publish() if self.closed:
-                return False
-            case Subscribe() | Advertise() if self._why_not(sender, message):
-                return False
-            case _:
-                return self.broker.is_changed_by(sender, message)
+    def _note_attached(self, client: Node, *, is_attached: bool) -> None:
+        self.detached.pop(client, None)
+        if not is_attached and self._membership is not None and self._membership.is_leaving:
+            self.detached[client] = None
+
+    def resume(self, *, now: float) -> Sequence[Effect]:
+        return self.broker.resume(now=now)
 
     def capture(self) -> bytes:
         return self.broker.capture()
@@ -257,5 +211,9 @@ class Gate:
         self.broker.restore(data)
 
 
-def _name(message: Subscribe | Advertise) -> str:
-    return message.subscription if isinstance(message, Subscribe) else message.advertisement
+def _first(refusals: Sequence[Callable[[], str]]) -> str:
+    """The first reason that is not empty."""
+    for refuse in refusals:
+        if reason := refuse():
+            return reason
+    return ""

@@ -1,15 +1,15 @@
-"""A broker on its way out of the tree: it waits for its clients to go where they are sent, and then it ends.
+"""Removal from the tree: a broker waits until its clients have gone where they are sent, and then its process ends.
 
-    removed ── clients say farewell ──▶ out of the tree ── the neighbour has heard of it ──▶ the process ends
+    removed ── clients say farewell ──▶ out of the tree ── the neighbour has confirmed it ──▶ the process ends
 
-Rule 1: a client that takes nothing for `leave_seconds` is given up: it is detached, and told if it comes back in time.
-        Until then its new broker holds what belongs to it, and takes part in no other change of the tree.
-        One that was away when the removal was asked for, and that the operator has said not to wait for, is given up
-        at once if it still is away: not sooner, as until its clients are handed over a removal may be refused.
-Rule 2: clients that have detached, or come back without memory, say no farewell; it is said in their name.
+Rule 1: a client that confirms nothing for `leave_seconds` is given up: it is detached, and told if it comes back in
+        time. Until then its new broker holds what belongs to it, and takes part in no other change of the tree.
+        A client that was away when the removal was asked for, and that the operator has said not to wait for, is given
+        up at once if it is still away: not sooner, as until clients are handed over a removal may be refused.
+Rule 2: clients that have detached, or come back without memory, say no farewell; this broker says it in their name.
 Rule 3: the process ends once the neighbour knows that this broker has left. Clients that have said farewell and do not
         confirm the rest are waited for `END_SECONDS_MAX`.
-Rule 4: a broker that is started after its neighbour has heard of its removal stays: it was started to join anew.
+Rule 4: a broker that is started after its neighbour has confirmed its removal stays: it was started to join anew.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pleach.core.links.endpoint import Endpoint
+from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Farewell, Node
-from pleach.server.absence import Absence
-from pleach.server.gate import Gate
+from pleach.core.overlay.membership.machine import Membership
+from pleach.server.absence import AbsentClients
+from pleach.server.feature import Feature, HelloRefusal
+from pleach.server.links import Port
+from pleach.server.parts import NodeParts
 
 END_SECONDS_MAX = 10.0
 
@@ -37,20 +40,21 @@ class ClientProgress(NamedTuple):
     since: float
 
 
-class Departure:
-    def __init__(self, endpoint: Endpoint, gate: Gate, absence: Absence) -> None:
-        self._endpoint = endpoint
-        self._gate = gate
-        self._absence = absence
-        self._standing: dict[Node, ClientProgress] = {}
+class Leaving(Feature):
+    def __init__(self, parts: NodeParts, absent: AbsentClients, on_end: Callable[[str], None]) -> None:
+        """`on_end`: called, with the reason, when the process may end."""
+        self._endpoint, self._gate, self._limits = parts.endpoint, parts.gate, parts.limits
+        self._membership = parts.broker.machine(Membership)
+        self._absent = absent
+        self._on_end = on_end
+        self._progress: dict[Node, ClientProgress] = {}
         self._left_at: float | None = None
-        self._is_history = bool(self._left) and not self._unconfirmed(self._left)
-        self.on_end: Callable[[], None] | None = None  # called when the process may end
+        self._is_history = bool(self._left) and not self._unconfirmed(self._left)  # rule 4
 
     @property
     def waits_for(self) -> list[Node]:
         """Clients that have been told where to go, and have not gone."""
-        return sorted(self._gate.departing)
+        return sorted(self._membership.departing) if self._membership else []
 
     @property
     def has_left(self) -> bool:
@@ -59,32 +63,41 @@ class Departure:
 
     @property
     def _left(self) -> Node:
-        membership = self._gate.membership
-        return "" if membership is None else membership.left
+        """The neighbour that is told."""
+        return self._membership.left if self._membership else ""
 
-    def tick(self, patience: float, now: float) -> None:
-        unawaited = self._gate.unawaited
+    def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
+        if port is Port.PEERS or not self.has_left or hello.node in self._endpoint.upkeep.links:
+            return None
+        return HelloRefusal(ByeReason.REFUSED, f"{self._gate.name} has been removed from the tree")
+
+    def status(self) -> dict[str, object]:
+        return {"leaving": {"waits_for": self.waits_for, "has_left": self.has_left}}
+
+    def tick(self, now: float) -> None:
+        unawaited = self._membership.unawaited if self._membership else frozenset()
         for client in self.waits_for:
-            if self._is_given_up(client, unawaited, patience, now):
+            if self._is_given_up(client, unawaited, now):
                 self._endpoint.request(Farewell(), sender=client, now=now)
         self._is_history = self._is_history and bool(self._left)
         if self.has_left:
             self._end_if_known(now)
 
-    def _is_given_up(self, client: Node, unawaited: frozenset[Node], patience: float, now: float) -> bool:
+    def _is_given_up(self, client: Node, unawaited: frozenset[Node], now: float) -> bool:
+        patience = self._limits().leave_seconds
         if client in self._gate.detached:
             return True
-        if client in unawaited and not self._absence.is_here(client, patience):
+        if client in unawaited and not self._absent.is_here(client, patience):
             self._give_up(client, "is away, and is not waited for", now)
             return True
         confirmed = self._endpoint.admit(client).first
-        standing = self._standing.get(client)
-        if standing is None or standing.confirmed != confirmed:
-            self._standing[client] = ClientProgress(confirmed, now)
+        before = self._progress.get(client)
+        if before is None or before.confirmed != confirmed:
+            self._progress[client] = ClientProgress(confirmed, now)
             return False
-        if now - standing.since <= patience:
+        if now - before.since <= patience:
             return False
-        self._give_up(client, f"has taken nothing for {now - standing.since:.0f} s", now)
+        self._give_up(client, f"has taken nothing for {now - before.since:.0f} s", now)
         return True
 
     def _give_up(self, client: Node, why: str, now: float) -> None:
@@ -94,13 +107,15 @@ class Departure:
     def _end_if_known(self, now: float) -> None:
         if self._left_at is None:
             self._left_at = now
-            log.info("removed from the tree; this process ends once %s has heard of it", self._left)
+            log.info("removed from the tree; this process ends once %s has confirmed it", self._left)
         is_all_said = not any(map(self._is_here, self._endpoint.upkeep.links)) or now - self._left_at > END_SECONDS_MAX
-        if is_all_said and not self._unconfirmed(self._left) and self.on_end is not None:
-            self.on_end()
+        if is_all_said and not self._unconfirmed(self._left):
+            self._on_end(
+                f"{self._gate.name} is out of the tree, and its clients are served elsewhere: this process ends"
+            )
 
     def _is_here(self, peer: Node) -> bool:
-        """Whether there is more to say to it, or it has more to say."""
+        """Whether a former link is still in use: something on it is unconfirmed, or its session is up."""
         is_retiring = self._endpoint.upkeep.phase(peer) is LinkPhase.RETIRING
         return is_retiring and (self._unconfirmed(peer) > 0 or self._endpoint.sessions[peer].phase is SessionPhase.UP)
 

@@ -14,7 +14,7 @@ MESSAGE_CHARACTERS_MAX = 1_000
 
 
 def _bounded(text: str) -> str:
-    """What strangers wrote may not fill the disk."""
+    """Text from peers may not fill the disk."""
     return (
         text if len(text) <= MESSAGE_CHARACTERS_MAX else f"{text[:MESSAGE_CHARACTERS_MAX]}… ({len(text):,} characters)"
     )
@@ -22,7 +22,7 @@ def _bounded(text: str) -> str:
 
 class PlainFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the library has it
-        """Nor may it forge lines, or steer a terminal."""
+        """Text from peers may not forge lines, or control a terminal."""
         text = _bounded(record.message)
         record.message = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
         return super().formatMessage(record)

@@ -1,9 +1,8 @@
-"""Reconfigurations that this broker was asked for: what they are, how they stand, how they ended.
+"""Reconfigurations that this broker was asked for: what they are, their phase, how they ended.
 
-Who is asked is who says how an operation ends: a of a swap, the first end of the link that an exchange adds, and a
-broker that joins or leaves itself.
-The last ones are kept, so that whoever lost patience, or its connection, can ask later. After a restart they are known
-as far as the journal goes back.
+The broker that is asked reports how an operation ends: a of a swap, the first end of the link that an exchange adds,
+and a broker that joins or leaves itself. The last ones are kept, so that an operator who lost the connection can ask
+later. After a restart they are known as far as the journal goes back.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from pleach.core.effects import Concluded, Observe, Observed
-from pleach.core.links.batch import Journalled
+from pleach.core.links.batch import Batch, Journalled
 from pleach.core.messages import (
     OPERATOR,
     HostingRequest,
@@ -32,6 +31,7 @@ from pleach.core.messages import (
     decode,
 )
 from pleach.operate.operation import OperationState, OperationStatus, OperationStep, asked_name
+from pleach.server.feature import Feature
 
 HISTORY_MAX = 256
 STEPS_MAX = 256
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 Request: TypeAlias = OperatorRequest | HostingRequest
 
 
-class Operations:
+class Operations(Feature):
     """`ask`: gives a request to the broker; raises ProtocolError where no protocol is there for it.
 
     `counts`: how many messages the broker has held and flooded so far.
@@ -51,7 +51,7 @@ class Operations:
         self._ask = ask
         self._counts = counts
         self.steps: deque[OperationStep] = deque(maxlen=STEPS_MAX)  # the oldest first
-        self.states_seen = 0  # in which this broker was, of whatever operation: it counts those it takes part in, too
+        self.states_seen = 0  # states of operations that this broker was in, including those asked for elsewhere
         self._known: dict[str, OperationStatus] = {}  # the oldest first
         self._awaited: dict[str, asyncio.Future[Concluded]] = {}
 
@@ -71,7 +71,7 @@ class Operations:
         return sum(operation.state is OperationState.RUNNING for operation in self._known.values())
 
     def request(self, request: Request) -> asyncio.Future[Concluded]:
-        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
+        """Ask the broker for an operation; the future says how it ended, if this process is still running then.
 
         Raises ProtocolError where no protocol is there for it.
         """
@@ -91,7 +91,7 @@ class Operations:
             await asyncio.wait([future], timeout=seconds_max)
         return self._known[name]
 
-    # What the node tells ---------------------------------------------------------------------------------------
+    # What has become of them -----------------------------------------------------------------------------------
 
     def recall(self, journal: Iterable[Journalled], concluded: Sequence[Concluded]) -> None:
         """Take over what a former process was asked for, and what came of it."""
@@ -101,6 +101,15 @@ class Operations:
                 if isinstance(message, Request):
                     self._note(message)
         for end in concluded:
+            self.conclude(end)
+
+    def committed(self, batch: Batch, now: float) -> None:
+        for seen in batch.observed:
+            if not seen.client:
+                self.observe(seen)
+            elif seen.kind is Observed.STATE:
+                log.warning("%s", seen.detail)
+        for end in batch.concluded:
             self.conclude(end)
 
     def observe(self, seen: Observe) -> None:

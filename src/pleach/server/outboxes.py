@@ -1,11 +1,11 @@
-"""Which row of a store's outbox waits for whom.
+"""The index of a store's outbox: which peers have not confirmed which row.
 
     rows       7: for a (sequence 4) and b (9)     8: for b (10)
     a waits    4 → 7                                            b waits    9 → 7, 10 → 8
 
 A payload is one row, however many peers it is queued for, and the row can go when the last of them has confirmed it.
-On disk this knowledge would take an index that is larger than the rows; in memory it is a few numbers beside the
-payloads themselves, which the sessions keep there anyway.
+On disk this index would be larger than the rows; in memory it is a few numbers beside the payloads, which the sessions
+keep there anyway.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Outboxes:
 
     @classmethod
     def of(cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]]) -> Self:
-        """As the disk has it. A row may list forgotten sessions: a later one of the same number counts from beyond."""
+        """From the disk. A row may list forgotten sessions: a later one of the same number counts from beyond."""
         outboxes = cls()
         outboxes._peers = {peer: Backlog(session, first) for session, peer, first in sessions}
         by_session = {waiting.session: waiting for waiting in outboxes._peers.values()}
@@ -89,7 +89,7 @@ class Outboxes:
         return outboxes
 
     def plan(self, batch: Batch) -> OutboxChange:
-        """What the batch will change. Nothing is changed yet, since the disk may be full; but numbers stay given."""
+        """What the batch will change. Nothing changes yet, as the disk may be full; but session numbers stay given."""
         sessions: list[tuple[int, Node, int, int, int]] = []
         rows: list[int] = []
         for peer, (_, peer_epoch, received, first) in batch.progress.items():
@@ -121,7 +121,7 @@ class Outboxes:
         for peer, sequence, payload in batch.queued:
             progress = batch.progress.get(peer)
             if progress is not None and sequence < progress.first:
-                continue  # void before it was written: the peer was reborn
+                continue  # void before it was written: the peer has lost its memory
             row = rows.get(payload)
             if row is None:
                 row = rows[payload] = Row(self._next_row + len(rows), [], payload)

@@ -50,10 +50,10 @@ class LogLevel(StrEnum):
 
 
 class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a broker bears; each is refused or slowed beyond, never dropped in silence.
+    """Limits of a broker; what exceeds one is refused or slowed down, never dropped silently.
 
-    The size of a frame is none of them: both ends of a link must agree on it (links/frames.py), or the larger one's
-    frames would be sent again for ever. Events above their limit are refused one by one.
+    The size of a frame is none of them: both ends of a link must agree on it (core/links/frames.py), or frames of the
+    larger one would be sent again for ever. Events above their limit are refused one by one.
     """
 
     clients: int = 10_000  # connected ones, and absent ones that have something to come back to
@@ -68,7 +68,12 @@ class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data_bytes: int = 0  # of the data directory; 0: as much as the disk holds
 
 
-class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+# The settings of a broker in groups. Keys are flat in files: each group extends the one before, BrokerSettings all.
+
+
+class AddressSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of a broker, and where it listens and is found."""
+
     name: Node
     client_listen: str = "127.0.0.1:0"
     peer_listen: str = "127.0.0.1:0"
@@ -76,21 +81,36 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertise: str = ""  # where other brokers find this one; empty: where it listens for them
     client_advertise: str = ""  # where clients find it that are sent here by another broker
     admin_advertise: str = ""  # where operators find it who come from another broker
+
+
+class TreeSettings(AddressSettings, frozen=True, forbid_unknown_fields=True):
+    """The place of a broker in the tree."""
+
     peers: dict[Node, str] = {}  # neighbours that this broker dials
     neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
     welcome: tuple[Node, ...] = ()  # brokers that may join the tree here while it runs; "*": any
     parent: Node = ""  # towards the root: in hierarchical routing, and where tables are rebuilt; empty: it is the root
+
+
+class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
+    """Protocols: mostly the same for all brokers of a network."""
+
     routing: str = "covering"
     hierarchical: bool = False
     advertisements: bool = False
     merge_bound: float = 0.0
-    stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
-    heal: HealSettings | None = None  # None: a broker that is dead for good is missed for good
+    stabilise: LeaseSettings | None = None  # None: no entry expires, and damaged state is not corrected
+    heal: HealSettings | None = None  # None: a broker that is dead for good is not replaced
     stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
     improve: CouncilSettings | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
+
+
+class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
+    """All settings of a broker process; these last ones are about the process itself."""
+
     components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
@@ -111,12 +131,12 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def circumstances(self) -> Circumstances:
-        """What counts for the choice of a protocol that exchanges links."""
+        """What the choice of a protocol that exchanges links depends on."""
         return Circumstances(self.ordering, self.hierarchical, heals=self.heal is not None)
 
     @property
     def lasting(self) -> dict[str, str]:
-        """What the state in a data directory rests on: it cannot be read with other values."""
+        """Settings that are fixed when the data directory is created: its state cannot be read with other values."""
         kept = {key: str(getattr(self, key)) for key in LASTING}
         return {**kept, "stabilise": self.stabilise.kind.value if self.stabilise else "none"}
 
@@ -132,14 +152,14 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "ring": ("PLEACH_RING_", RingSettings),
     }
 )
-# What a running broker takes over when it reads its file again; the rest waits for a restart.
+# What a running broker applies when it reads its settings again; the rest waits for a restart.
 RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", "limits")
-# What lasts as long as a data directory, besides how it mends.
+# What is fixed when the data directory is created, besides `stabilise.kind`.
 LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering")
 
 
 class SettingsSource(NamedTuple):
-    """Where values come from, and how that place spells a key."""
+    """Where values come from."""
 
     name: str
     values: dict[str, Any]
@@ -191,7 +211,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Only names that are settings count: other PLEACH_ variables belong to others."""
+    """Other variables whose names begin with PLEACH_ are ignored."""
     found: dict[str, Any] = {}
     for field in BrokerSettings.__struct_fields__:
         text = environment.get(ENVIRONMENT_PREFIX + field.upper())
@@ -262,7 +282,7 @@ def _convert(merged: dict[str, Any], origin: dict[str, str]) -> BrokerSettings:
 
 
 def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
-    """(key, reason, remedy) of everything that is wrong although its type is right."""
+    """(key, reason, remedy) of each value that is wrong although its type is right."""
     yield from _name_complaints(settings)
     for key in ("client_listen", "peer_listen", "admin_listen"):
         yield from _address_complaints(key, getattr(settings, key))

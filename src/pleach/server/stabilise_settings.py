@@ -1,8 +1,8 @@
-"""[stabilise] of a broker's settings: leases, or tables that are rebuilt in turn (stabilise/), among real processes.
+"""[stabilise] of a broker's settings: leases, or tables that are rebuilt in turn (core/stabilise/).
 
-Nothing runs out but on the evidence of a whole round of renewals (routing/renewal_rounds.py), and no table is emptied
-before the other one is known to be complete (stabilise/paced.py): no delay, however long, takes away what is still
-wanted. How long messages take says only how long mending does.
+An entry expires only after a full renewal round without it (renewal_rounds.py), and a table is emptied only when
+the other one is complete (core/stabilise/paced.py): no delay, however long, removes what is still wanted. The delays of
+messages only decide how long it takes until damaged state is right again.
 """
 
 from __future__ import annotations

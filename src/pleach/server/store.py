@@ -1,4 +1,4 @@
-"""The disk of one node: captured state, journal, sessions and outboxes, in one SQLite file.
+"""The store of one node: captured state, journal, sessions and outboxes, in one SQLite file.
 
     <directory>/pleach.db       and, while it is open, pleach.db-wal
     <directory>/pleach.lock     held (flock) by the process that has the store open; a crash lets go of it
@@ -6,8 +6,8 @@
 Rule 1: a batch is one transaction, on the disk (fsync) when `commit` returns; a crash leaves all of it or nothing.
 Rule 2: what is queued for many peers is stored once, in a row that lists its recipients, and the row goes with the last
         confirmation. `sessions.first` alone says what is confirmed.
-Rule 3: a store that is full has changed nothing and stays usable. A disk that fails is not asked again: after a failed
-        fsync nobody knows what is on it, and a second one that succeeds proves nothing.
+Rule 3: a store that is full has changed nothing and stays usable. A store whose disk has failed is not used again:
+        after a failed fsync the content is unknown, and a second one that succeeds proves nothing.
 
 docs/decisions/0005-durability.md tells why, with measurements.
 """
@@ -75,7 +75,7 @@ SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after
 SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
 INSERT_JOURNAL = "INSERT INTO journal (peer, payload, now, timer) VALUES (?, ?, ?, ?)"
 
-REMEDY = "Move the folder away: the node is then born anew, and its peers start over with it."
+REMEDY = "Move the folder away: the node then starts without memory, and its peers start over with it."
 
 
 class Store:
@@ -101,7 +101,7 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path | str, name: Node, *, epoch: int, bytes_max: int | None = None) -> Self:
-        """Open the store of node `name`, or make one, whose node is born in `epoch`.
+        """Open the store of node `name`, or create one for a node of this epoch.
 
         `bytes_max` bounds the database; the log beside it is small, but for the largest batch. Raises StoreError.
         """
@@ -117,7 +117,7 @@ class Store:
             _check(sql, path, name)
             sql.execute(SCHEMA_OF_SIGHTINGS)
             store = cls(path, lock, sql, bytes_max // PAGE_BYTES if bytes_max else None)
-            opened.pop_all()  # open it stays
+            opened.pop_all()  # it stays open
         return store
 
     # Reading -------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Store:
         StoreFullError: nothing was written, and the endpoint is ahead of its disk. Commit this batch again before any
         later one, or go on as after a crash, with an endpoint recovered from `load()`.
         """
-        assert all(progress.epoch == self.epoch for progress in batch.progress.values()), "an endpoint of another life"
+        assert all(progress.epoch == self.epoch for progress in batch.progress.values()), "an endpoint of another epoch"
         journal = batch.journal if state is None else []
         with self._turn:
             change = self._outboxes.plan(batch)

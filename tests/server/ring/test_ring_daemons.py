@@ -11,6 +11,7 @@ from pleach.errors import JoinError
 from pleach.operate.survey import settled_survey
 from pleach.server.daemon import Daemon
 from pleach.server.http.status import unready
+from pleach.server.ring.member import RingMember
 from pleach.server.ring.settings import RingSettings
 from pleach.server.ring.steward import Sight
 from pleach.server.settings import BrokerSettings
@@ -54,7 +55,7 @@ def test_brokers_that_come_at_once_make_one_tree(tmp_path):
 def test_a_tree_that_an_operator_has_changed_becomes_that_of_the_ring_again(tmp_path):
     async def story(running):
         await grown(running, NAMES[:3])
-        steward = running.node(root_of(NAMES[:3])).ring.steward
+        steward = running.node(root_of(NAMES[:3])).features[RingMember].steward
         await until(lambda: steward.sight is Sight.RIGHT)
         done = steward.exchanged
         await swapped(running, ring_tree(NAMES[:3]))
@@ -85,7 +86,7 @@ def test_where_nobody_weaves_an_operators_tree_stays(tmp_path):
         places = [running.ready["a"].admin]
         made = await swapped(running, (await settled_survey(places)).topology())
         assert (await settled_survey(places)).topology() == made
-        assert all(daemon.node.ring.steward is None for daemon in running.daemons.values())
+        assert all(daemon.node.features[RingMember].steward is None for daemon in running.daemons.values())
 
     told(story, tmp_path)
 
@@ -104,7 +105,7 @@ def test_whoever_is_asked_to_stop_leaves_tree_and_ring(tmp_path):
 
 
 def known(running, name):
-    return running.node(name).ring.seat.successors
+    return running.node(name).features[RingMember].seat.successors
 
 
 def test_a_broker_whose_client_is_away_only_stops_and_finds_back(tmp_path, caplog):

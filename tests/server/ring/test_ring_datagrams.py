@@ -33,7 +33,7 @@ from pleach.core.ring.config import RingConfig
 from pleach.core.ring.host import RingHost
 from pleach.core.ring.keys import Circle
 from pleach.errors import FrameError
-from pleach.server.metrics import Counters
+from pleach.server.metrics import DatagramCounters
 from pleach.server.ring.datagrams import (
     ADDRESS_CHARACTERS_MAX,
     DATAGRAM_BYTES_MAX,
@@ -140,7 +140,7 @@ def test_only_numbers_can_be_sent_to(text, is_good):
 class Seen:
     """A post without a socket, and what it let through."""
 
-    counters: Counters = field(default_factory=Counters)
+    counters: DatagramCounters = field(default_factory=DatagramCounters)
     heard: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -180,9 +180,11 @@ def test_a_member_answers_a_knock_and_nobody_else_does():
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         terms = {"routing": "covering"}
-        inside = RingDriver(peer("a", f"127.0.0.1:{port}"), RingConfig(), Counters(), is_open=lambda: True, terms=terms)
+        inside = RingDriver(
+            peer("a", f"127.0.0.1:{port}"), RingConfig(), DatagramCounters(), is_open=lambda: True, terms=terms
+        )
         await inside.open("127.0.0.1", port)
-        outside = RingDriver(peer("b"), RingConfig(), Counters(), is_open=lambda: False, terms={})
+        outside = RingDriver(peer("b"), RingConfig(), DatagramCounters(), is_open=lambda: False, terms={})
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: outside._post, local_addr=("127.0.0.1", 0)
         )

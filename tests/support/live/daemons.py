@@ -72,7 +72,7 @@ async def chain(directory, **settings):
         await running.start("a", neighbours=("b",), **settings)
         await running.start("c", neighbours=("b",), **settings)
         await running.start("b", peers={"a": running.ready["a"].peer, "c": running.ready["c"].peer}, **settings)
-        await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
+        await until(lambda: all(running.node("b").links.is_up(peer) for peer in "ac"))
         yield running
     finally:
         await running.stop_all()

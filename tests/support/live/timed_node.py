@@ -7,7 +7,8 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, Data, Hello
 from pleach.core.messages import Attach, Publish, Subscribe, encode
 from pleach.core.messages.runs import decode_all
-from pleach.server.node import BrokerNode, Port
+from pleach.server.links import Port
+from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerLimits, BrokerSettings
 
 ABSENCE_SECONDS = 100
@@ -52,7 +53,7 @@ class World:
         self.now = 0.0
         limited = BrokerLimits(**{"client_absence_seconds": ABSENCE_SECONDS, **limits})
         settings = BrokerSettings("b", neighbours=neighbours, limits=limited)
-        self.node = BrokerNode(settings, store, 1, clock=lambda: self.now, on_fatal=lambda *_: None)
+        self.node = BrokerNode(settings, store, 1, clock=lambda: self.now, on_end=lambda *_: None)
         self._said = {}
 
     def come(self, name, *messages, epoch=5, peer_epoch=0, received=0, first=1, door=Port.CLIENTS):
@@ -96,7 +97,7 @@ class World:
 async def settled(node):
     for _ in range(TURNS_MAX):
         await asyncio.sleep(0)
-        if not node._is_flush_due and not node._parts and node._commit is None:
+        if node.committer.is_idle:
             return
         await asyncio.sleep(0.001)
     raise AssertionError("it never came to rest")
@@ -108,8 +109,8 @@ def in_world(scenario, store=None, **options):
         try:
             await scenario(world)
         finally:
-            if world.node._worker is not None:
-                world.node._worker.shutdown()
+            if world.node.committer._disk is not None:
+                world.node.committer._disk._worker.shutdown()
 
     asyncio.run(run())
 

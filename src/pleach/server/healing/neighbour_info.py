@@ -1,94 +1,104 @@
-"""What a broker tells its neighbours so that they can take care of its place: who the others are, and where.
+"""Reports of a broker to its neighbours: who its other neighbours are, and where, so that they can replace it.
 
-It is told when a neighbour has come up, in whatever life, and whenever anything of it has changed. What neighbours have
-told is in the machine (core/overlay/healing/neighbour_info.py), and on disk with it.
+A report is sent when a neighbour has come up, in whatever epoch, and whenever its content has changed. What neighbours
+have reported is in the machine (core/overlay/healing/neighbour_info.py), and on disk with it.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
-from pleach.core.effects import Observe, Observed, Send
+from pleach.core.effects import Observed, Send
+from pleach.core.links.batch import Batch
+from pleach.core.links.frames import STAND_IN, ByeReason, Hello
 from pleach.core.messages import FallbackBrokers, NeighbourAddress, NeighbourReport, Node, StandInAddress
 from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
 from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
-from pleach.server.committer import Wire
-
-if TYPE_CHECKING:
-    from pleach.server.node import BrokerNode
+from pleach.server.feature import Feature, HelloRefusal
+from pleach.server.links import Port, Wire
+from pleach.server.parts import NodeParts
 
 log = logging.getLogger(__name__)
 
 
-class NeighbourReports:
-    def __init__(self, node: BrokerNode) -> None:
-        self._node = node
-        self._neighbour_info = node.broker.machine(NeighbourInfo)
-        self._stand_in = node.broker.machine(StandIn)
-        self._told: dict[Node, tuple[int, NeighbourReport]] = {}  # per neighbour: its life, and what it was told last
-        self._refuges: dict[
-            Node, tuple[Wire, FallbackBrokers]
-        ] = {}  # per client: its connection, and what it was told there
+class NeighbourReports(Feature):
+    def __init__(self, parts: NodeParts) -> None:
+        self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
+        self._directory, self._settings = parts.directory, parts.settings
+        self._neighbour_info = parts.broker.machine(NeighbourInfo)
+        self._stand_in = parts.broker.machine(StandIn)
+        self._told: dict[Node, tuple[int, NeighbourReport]] = {}  # per neighbour: its epoch, and the last report to it
+        self._fallbacks: dict[Node, tuple[Wire, FallbackBrokers]] = {}  # per client: its connection, and what was sent
 
     def of(self, neighbour: Node) -> NeighbourReport | None:
         return self._neighbour_info.of(neighbour) if self._neighbour_info else None
 
-    def stand_of(self, broker: Node) -> StandInAddress | None:
-        """Where a broker stands that is a stand-in."""
+    def stand_in_of(self, broker: Node) -> StandInAddress | None:
+        """Where a broker is that is a stand-in."""
         return self._neighbour_info.stands.get(broker) if self._neighbour_info else None
 
     def address_of(self, broker: Node) -> str:
-        """Where clients find a broker that is a stand-in; empty where nothing is known of it."""
-        stand = self.stand_of(broker)
-        return stand.client if stand else ""
+        """Where clients find a broker that is a stand-in; empty: not known."""
+        stand_in = self.stand_in_of(broker)
+        return stand_in.client if stand_in else ""
+
+    def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
+        """A broker without memory that came back, while its stand-in is connected."""
+        stand_in = self.stand_in_of(hello.node)
+        if port is Port.CLIENTS or hello.role == STAND_IN or stand_in is None:
+            return None
+        if stand_in.epoch == hello.epoch or not self._links.is_up(hello.node):
+            return None
+        reason = f"{hello.node} has a stand-in, which is at work; remove that one first"
+        return HelloRefusal(ByeReason.FENCED, reason)
 
     @property
     def phase(self) -> StandInPhase:
         """How far this broker is, as a stand-in."""
         return self._stand_in.phase if self._stand_in else StandInPhase.IDLE
 
-    def observe(self, seen: Observe) -> None:
-        """What a stand-in says of itself."""
-        if self._node.settings.stand_in is not None and seen.kind is Observed.STATE:
-            log.info("%s%s", seen.detail, f": {seen.event_id}" if seen.event_id else "")
+    def committed(self, batch: Batch, now: float) -> None:
+        """Log what a stand-in observes."""
+        if self._settings().stand_in is not None:
+            for seen in batch.observed:
+                if seen.kind is Observed.STATE:
+                    log.info("%s%s", seen.detail, f": {seen.event_id}" if seen.event_id else "")
 
-    def tell(self, now: float) -> None:
-        """To be called now and then."""
-        node = self._node
-        if node.settings.heal is None or self._neighbour_info is None:
+    def tick(self, now: float) -> None:
+        if self._settings().heal is None or self._neighbour_info is None:
             return
-        kin = self._kin(self._neighbour_info)
-        for peer in sorted(node.broker.router.neighbours):
-            told = node.endpoint.admit(peer).peer_epoch, kin
-            if node.is_up(peer) and self._told.get(peer) != told:
+        report = self._report(self._neighbour_info)
+        for peer in sorted(self._broker.router.neighbours):
+            told = self._endpoint.admit(peer).peer_epoch, report
+            if self._links.is_up(peer) and self._told.get(peer) != told:
                 self._told[peer] = told
-                node.endpoint.perform([Send(peer, kin)], now=now)
-        self._tell_clients(FallbackBrokers([place.client for place in kin.neighbours.values() if place.client]), now)
+                self._endpoint.perform([Send(peer, report)], now=now)
+        addresses = [place.client for place in report.neighbours.values() if place.client]
+        self._tell_clients(FallbackBrokers(addresses), now)
 
-    def _tell_clients(self, refuge: FallbackBrokers, now: float) -> None:
-        """Whoever is connected, once on each connection, and whenever it has changed."""
-        node, before = self._node, self._refuges
-        here = [client for client in node.broker.sessions.clients if client in node.links and node.is_up(client)]
-        self._refuges = {client: (node.links[client].wire, refuge) for client in here}
-        new = [client for client in here if before.get(client) != self._refuges[client]]
-        node.endpoint.perform([Send(client, refuge) for client in new], now=now)
+    def _tell_clients(self, fallback: FallbackBrokers, now: float) -> None:
+        """All that are connected, once on each connection, and whenever it has changed."""
+        links, before = self._links, self._fallbacks
+        here = [client for client in self._broker.sessions.clients if client in links and links.is_up(client)]
+        self._fallbacks = {client: (links[client].wire, fallback) for client in here}
+        new = [client for client in here if before.get(client) != self._fallbacks[client]]
+        self._endpoint.perform([Send(client, fallback) for client in new], now=now)
 
-    def _kin(self, neighbour_info: NeighbourInfo) -> NeighbourReport:
-        node, places = self._node, self._node.directory.places
+    def _report(self, neighbour_info: NeighbourInfo) -> NeighbourReport:
+        router, places = self._broker.router, self._directory.places
         own = NeighbourAddress(places.client, places.peer, places.admin)
-        neighbours = {peer: self._place(peer) for peer in sorted(node.broker.router.neighbours)}
-        stands = dict(neighbour_info.stands)
-        if node.settings.stand_in is not None:
-            stands[node.name] = StandInAddress(node.endpoint.epoch, places.client)
+        neighbours = {peer: self._place(peer) for peer in sorted(router.neighbours)}
+        stand_ins = dict(neighbour_info.stands)
+        if self._settings().stand_in is not None:
+            stand_ins[self._broker.name] = StandInAddress(self._endpoint.epoch, places.client)
         beyond = {peer: self._beyond(peer) for peer in neighbours}
-        return NeighbourReport(own, neighbours, node.broker.router.parent or "", beyond, dict(sorted(stands.items())))
+        return NeighbourReport(own, neighbours, router.parent or "", beyond, dict(sorted(stand_ins.items())))
 
     def _beyond(self, neighbour: Node) -> list[str]:
-        kin = self.of(neighbour)
-        others = kin.neighbours if kin else {}
-        return [place.admin for name, place in sorted(others.items()) if name != self._node.name and place.admin]
+        report = self.of(neighbour)
+        others = report.neighbours if report else {}
+        return [place.admin for name, place in sorted(others.items()) if name != self._broker.name and place.admin]
 
     def _place(self, neighbour: Node) -> NeighbourAddress:
-        kin = self.of(neighbour)
-        return kin.own if kin else NeighbourAddress(admin=self._node.directory.admins.get(neighbour, ""))
+        report = self.of(neighbour)
+        return report.own if report else NeighbourAddress(admin=self._directory.admins.get(neighbour, ""))

@@ -20,7 +20,7 @@ class HealSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StandInSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Written by the guardian that starts a stand-in, and by nobody else."""
+    """Written by the guardian that starts a stand-in; not for operators."""
 
     epoch: int  # above any that the dead broker had
     towards_root: Node = ""  # the neighbour of the dead broker that is nearer to the root, if it had one

@@ -1,7 +1,7 @@
 """The process of a stand-in: `python -m pleach.server.healing.stand_in`, as a host starts it (stand_in_host.py).
 
-It is what `pleach broker --config SETTINGS` would be, without what only people need: a place in the tree is empty while
-this is being loaded. Which settings, it is told on its standard input, in a line: until then it can wait.
+It does what `pleach broker --config SETTINGS` does, and imports less, since a place in the tree is empty while it is
+being loaded. The path of the settings comes as a line on its standard input: until then it waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> int:
         file = Path(sys.stdin.readline().rstrip("\n"))
     except KeyboardInterrupt:
         return 0
-    return stand_in(file) if file.name else 0  # nobody has died after all
+    return stand_in(file) if file.name else 0  # it is not needed
 
 
 def stand_in(file: Path) -> int:

@@ -1,12 +1,12 @@
-"""Stand-ins that run beside a broker, each a process of its own, with settings and data beneath the broker's.
+"""Processes of stand-ins that a broker hosts, each with settings and data in a folder beneath the broker's.
 
     <data_dir>/stand-ins/<broker>/<epoch>/broker.toml · data/ · ready.json · pid · ended
 
 Rule 1: a stand-in is a broker like any other: it has its own ports, which it keeps, and outlives its host's `kill -9`.
 Rule 2: one that crashes is started again, if it has a disk to go on from. One that ends by itself (it was stopped,
         removed from the tree, or fenced) has ended for good.
-Rule 3: while a neighbour is silent, a process that could stand in is loaded already, and waits to be told for whom.
-Rule 4: when the host stops in good order its stand-ins stop with it, and they come back with it.
+Rule 3: while a neighbour is silent, a process is loaded already, and waits to be told for whom it stands in.
+Rule 4: when the host stops in good order its stand-ins stop with it, and they are started again with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RESTARTS_MAX = 10
 RESTART_SECONDS = 0.5
 STOP_SECONDS_MAX = 15.0
 EXIT_FENCED = 71
-DOORS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("admin_listen", "admin_advertise"))
+PORTS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("admin_listen", "admin_advertise"))
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +71,11 @@ class StandInHost:
         """Where other brokers find the stand-in for this one; empty if none runs here."""
         return self._places[broker] if broker in self._hosted else ""
 
-    def start(self, broker: Node, epoch: int, kin: NeighbourReport) -> None:
-        """Start a stand-in for a neighbour whose kin this is."""
+    def start(self, broker: Node, epoch: int, report: NeighbourReport) -> None:
+        """Start a stand-in for a neighbour, from the last report of it."""
         folder = self._root() / quote(broker, safe="") / str(epoch)
         folder.mkdir(parents=True)
-        (folder / SETTINGS).write_text(_toml(stand_in_settings(self._settings(), broker, epoch, kin, folder)))
+        (folder / SETTINGS).write_text(_toml(stand_in_settings(self._settings(), broker, epoch, report, folder)))
         self._run(broker, folder)
 
     def resume(self) -> None:
@@ -83,9 +83,9 @@ class StandInHost:
         if not self._settings().data_dir or not self._root().is_dir():
             return
         for place in sorted(self._root().iterdir()):
-            lives = sorted(place.iterdir(), key=lambda life: int(life.name))
-            if lives and not (lives[-1] / ENDED).exists() and not _is_held(lives[-1] / DATA / LOCK):
-                self._run(unquote(place.name), lives[-1])
+            epochs = sorted(place.iterdir(), key=lambda folder: int(folder.name))
+            if epochs and not (epochs[-1] / ENDED).exists() and not _is_held(epochs[-1] / DATA / LOCK):
+                self._run(unquote(place.name), epochs[-1])
 
     def _root(self) -> Path:
         data_dir = self._settings().data_dir
@@ -103,7 +103,7 @@ class StandInHost:
 
     async def _keep(self, broker: Node, folder: Path) -> None:
         for attempt in range(RESTARTS_MAX):
-            code = await self._lived(broker, folder)
+            code = await self._run_once(broker, folder)
             if self._is_stopping:
                 return
             if code in (0, EXIT_FENCED):
@@ -117,8 +117,8 @@ class StandInHost:
         (folder / ENDED).touch()
         self._hosted.pop(broker, None)
 
-    async def _lived(self, broker: Node, folder: Path) -> int:
-        """One life of the process; returns its exit code."""
+    async def _run_once(self, broker: Node, folder: Path) -> int:
+        """Run the process until it ends; returns its exit code."""
         spare, self._spare = self._spare or asyncio.create_task(_loaded()), None
         process = await spare
         if process.returncode is not None:
@@ -160,23 +160,23 @@ def _tell(process: asyncio.subprocess.Process, settings: str) -> None:
 
 
 def stand_in_settings(
-    own: BrokerSettings, broker: Node, epoch: int, kin: NeighbourReport, folder: Path
+    own: BrokerSettings, broker: Node, epoch: int, report: NeighbourReport, folder: Path
 ) -> BrokerSettings:
-    """The settings of the host, with the dead broker's name and place in the tree, and doors of its own."""
-    assert kin.is_complete, f"a guardian starts no stand-in for {broker} before it knows where all neighbours are"
+    """The settings of the host, with the dead broker's name and place in the tree, and ports of its own."""
+    assert report.is_complete, f"a guardian starts no stand-in for {broker} before it knows where all neighbours are"
     changed: dict[str, Any] = {
         "name": broker,
-        "peers": {name: place.peer for name, place in sorted(kin.neighbours.items())},
+        "peers": {name: place.peer for name, place in sorted(report.neighbours.items())},
         "neighbours": (),
         "parent": "",
         "components": {},
-        "stand_in": StandInSettings(epoch, kin.parent, kin.beyond),
+        "stand_in": StandInSettings(epoch, report.parent, report.beyond),
         "data_dir": str(folder / DATA) if own.data_dir else "",
     }
-    for listens, advertises in DOORS:
-        door = parse_address(getattr(own, listens), key=listens)
-        port = _free_port(door.host)
-        changed[listens] = str(Address(door.host, port))
+    for listens, advertises in PORTS:
+        address = parse_address(getattr(own, listens), key=listens)
+        port = _free_port(address.host)
+        changed[listens] = str(Address(address.host, port))
         told = getattr(own, advertises)
         changed[advertises] = str(Address(parse_address(told, key=advertises).host, port)) if told else ""
     return msgspec.structs.replace(own, **changed)

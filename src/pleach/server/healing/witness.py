@@ -1,5 +1,5 @@
-"""What a broker could testify of each neighbour, should that one die for good: the journal of a link, made of what is
-there anyway (core/overlay/healing/journal.py has the idea).
+"""What a broker could testify of each neighbour, should that one die for good: the journal of a link (the idea is in
+core/overlay/healing/journal.py), made of outbox and sightings.
 
     outbox      4: Forward e1   5: Install …   6: Forward e3            what the neighbour has not confirmed, numbered
     sightings   e0 after 0      e2 after 5                              what came from it, and behind which number
@@ -7,30 +7,39 @@ there anyway (core/overlay/healing/journal.py has the idea).
 
 Rule 1: per publisher the highest event counts, since a publisher's events come over a link in rising order.
 Rule 2: once all up to a number is confirmed, what came behind it is a mark (`after` 0).
-Rule 3: sightings are written down in one batch with the progress of their link: no more and no less is known of it.
+Rule 3: sightings are committed in one batch with the progress of their link, so that a crash loses both or none.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pleach.core.events.event import EventId
-from pleach.core.links.batch import PublisherMark, PublisherMarks
+from pleach.core.links.batch import Batch, PublisherMark, PublisherMarks
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.session import Numbered
-from pleach.core.messages import Bereaved, Forward, Got, JournalEntry, Node, Sent
-from pleach.core.messages.runs import decode_all
+from pleach.core.messages import Bereaved, Forward, Got, JournalEntry, Message, Node, Publish, Sent
+from pleach.core.messages.runs import Run, decode_all
 from pleach.core.overlay.healing.journal import Marks, covers, in_order, note
-from pleach.server.metrics import Counters
+from pleach.server.feature import Feature
+from pleach.server.metrics import HealCounters
 
 log = logging.getLogger(__name__)
 
 
-class DeathWitness:
-    def __init__(self, endpoint: Endpoint, counters: Counters, known: Iterable[PublisherMark] = ()) -> None:
+class DeathWitness(Feature):
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        counters: HealCounters,
+        known: Iterable[PublisherMark] = (),
+        *,
+        is_client: Callable[[Node], bool] = lambda _: False,
+    ) -> None:
         self._endpoint = endpoint
+        self._is_client = is_client
         endpoint.testify = self.testify
         self._counters = counters
         self._highest: defaultdict[Node, Marks] = defaultdict(dict)
@@ -46,6 +55,17 @@ class DeathWitness:
             self._behind[peer][after, event.publisher] = event
         else:
             note(self._marks[peer], event)
+
+    def message_received(self, sender: Node, message: Message) -> None:
+        if isinstance(message, Forward) and not self._is_client(sender):
+            self.got(sender, [message.event.id])
+
+    def run_received(self, sender: Node, run: Run) -> None:
+        if run.kind is not Publish and not self._is_client(sender):
+            self.got(sender, [EventId(*glimpse.id) for glimpse in run.glimpses()])
+
+    def annotate(self, batch: Batch) -> Batch:
+        return batch._replace(sightings=self.news())
 
     def got(self, peer: Node, events: Iterable[EventId]) -> None:
         """Events have come from a neighbour. What is known already comes from the journal of a former process."""

@@ -1,30 +1,30 @@
-"""Components at a running broker, over HTTP: an operator has one begin or end, and sees how they are.
+"""Components that a running broker hosts, over HTTP: an operator starts and ends them, and sees which have failed.
 
-GET  /components                                                        who lives here, and what is wrong with whom
-POST /components      {"name": "k", "kind": "running-sum", "subscribe": ["EXISTS amount"]}      have one begin here
-POST /components/end  {"name": "k"}                                     have it end, with all that it has
+GET  /components                                                        the components, and what is wrong with them
+POST /components      {"name": "k", "kind": "running-sum", "subscribe": ["EXISTS amount"]}      start one here
+POST /components/end  {"name": "k"}                                     end it, and drop its state
 
-They move as clients do: POST /overlay/move. What a kind is, only the settings say (kinds.py): whoever reaches the
-operators' port can have a component begin, but cannot bring the code.
+They move as clients do: POST /overlay/move. Only the settings name the code of a kind (assemble.py): whoever
+reaches the admin port can start a component, but cannot bring the code.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
 
+from pleach.core.broker import Broker
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import RequestHost, RequestUnhost
 from pleach.errors import FilterError
 from pleach.operate.operation import fresh_name
 from pleach.server.http.operations import Body, Name, OperationPages
-from pleach.server.http.page import HttpResponse, decoded, failure, json_page
-from pleach.server.node import BrokerNode
+from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
 
 FILTERS_MAX = 256  # of one component
 Texts = Annotated[list[str], msgspec.Meta(max_length=FILTERS_MAX)]
@@ -42,44 +42,38 @@ class EndBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ComponentPages:
-    def __init__(self, node: BrokerNode, steering: OperationPages) -> None:
-        self._node = node
-        self._steering = steering
+    def __init__(self, broker: Broker, operations: OperationPages) -> None:
+        self._broker = broker
+        self._operations = operations
 
     @property
     def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
-        return {"/components": lambda: json_page(HTTPStatus.OK, components_of(self._node))}
+        return {"/components": lambda: json_page(HTTPStatus.OK, components_of(self._broker))}
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
-        return {"/components": self._host, "/components/end": self._end}
+    def actions(self) -> Mapping[str, Action]:
+        return {"/components": posted(HostBody, self._host), "/components/end": posted(EndBody, self._end)}
 
-    async def _host(self, data: bytes) -> HttpResponse:
-        body = decoded(data, HostBody)
-        if isinstance(body, HttpResponse):
-            return body
+    async def _host(self, body: HostBody) -> HttpResponse:
         try:
             wanted, advertised = _filters(body.subscribe), _filters(body.advertise)
         except FilterError as error:
             return failure(HTTPStatus.BAD_REQUEST, "filters as in `pleach sub --help`", str(error))
         operation = body.operation or fresh_name()
         request = RequestHost(operation, body.name, body.kind, wanted, advertised, time.time_ns())
-        return await self._steering.carry_out(request, body.timeout)
+        return await self._operations.carry_out(request, body.timeout)
 
-    async def _end(self, data: bytes) -> HttpResponse:
-        body = decoded(data, EndBody)
-        if isinstance(body, HttpResponse):
-            return body
-        return await self._steering.carry_out(RequestUnhost(body.operation or fresh_name(), body.name), body.timeout)
+    async def _end(self, body: EndBody) -> HttpResponse:
+        return await self._operations.carry_out(RequestUnhost(body.operation or fresh_name(), body.name), body.timeout)
 
 
 def _filters(texts: list[str]) -> list[Filter]:
     return [parse_filter(text) for text in texts]
 
 
-def components_of(node: BrokerNode) -> dict[str, object]:
-    """The components of a broker, for people and for whoever removes it."""
+def components_of(broker: Broker) -> dict[str, object]:
+    """The components of a broker, for people and for programs that remove it."""
     return {
         name: {"kind": resident.kind, "failed": resident.has_failed, "complaint": resident.complaint}
-        for name, resident in sorted(node.broker.hosting.here.items())
+        for name, resident in sorted(broker.hosting.here.items())
     }

@@ -3,20 +3,21 @@
 POST /overlay/opinion  {"broker": "x"}   what this broker knows of x: whether it is a neighbour, and can be heard
 POST /overlay/heal     {"broker": "x"}   at a neighbour of x: x is dead for good; start a stand-in for it, now
 
-200 done · 400 not a request · 409 refused, and nothing has changed.
+200 done · 400 malformed request · 409 refused, and nothing has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
 
+from pleach.core.messages import Node
 from pleach.operate.operation import OperationState
+from pleach.server.healing.guardian import Guardian
 from pleach.server.http.operations import Name
-from pleach.server.http.page import HttpResponse, decoded, failure, json_page
-from pleach.server.node import BrokerNode
+from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
 
 REMEDY = "a broker that is alive is taken out with `pleach overlay remove`; `pleach overlay show` says who answers"
 
@@ -26,24 +27,19 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HealingPages:
-    def __init__(self, node: BrokerNode) -> None:
-        self._node = node
+    def __init__(self, name: Node, guardian: Guardian) -> None:
+        self._name = name
+        self._guardian = guardian
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
-        return {"/overlay/opinion": self._opinion, "/overlay/heal": self._heal}
+    def actions(self) -> Mapping[str, Action]:
+        return {"/overlay/opinion": posted(Subject, self._opinion), "/overlay/heal": posted(Subject, self._heal)}
 
-    async def _opinion(self, data: bytes) -> HttpResponse:
-        body = decoded(data, Subject)
-        if isinstance(body, HttpResponse):
-            return body
-        return json_page(HTTPStatus.OK, self._node.guardian.opinion(body.broker))
+    async def _opinion(self, body: Subject) -> HttpResponse:
+        return json_page(HTTPStatus.OK, self._guardian.opinion(body.broker))
 
-    async def _heal(self, data: bytes) -> HttpResponse:
-        body = decoded(data, Subject)
-        if isinstance(body, HttpResponse):
-            return body
-        reason = await self._node.guardian.heal(body.broker, is_ordered=True)
+    async def _heal(self, body: Subject) -> HttpResponse:
+        reason = await self._guardian.heal(body.broker, is_ordered=True)
         if reason:
             return failure(HTTPStatus.CONFLICT, REMEDY, reason, state=OperationState.REFUSED)
-        return json_page(HTTPStatus.OK, {"broker": body.broker, "stand_in_at": self._node.name})
+        return json_page(HTTPStatus.OK, {"broker": body.broker, "stand_in_at": self._name})

@@ -1,4 +1,4 @@
-"""Reconfigurations over HTTP: an operator asks this broker for one, and hears how it ended.
+"""Reconfigurations over HTTP: an operator asks this broker for one, and is told how it ended.
 
 POST /overlay/swap     {"a": "a", "b": "b", "c": "c"}               at a: a–b–c becomes a–c–b
 POST /overlay/exchange {"path": ["a", "b", "c", "d"], "cut": 1, "protocol": "path"}   at a: link b–c becomes a–d
@@ -9,19 +9,20 @@ POST /overlay/move     {"client": "me", "path": ["a", "b", "c"]}    at a, which 
 
 GET /overlay/operations, /overlay/operations/NAME                   the last ones that this broker was asked for
 
-200 done · 400 not a request · 409 refused, and nothing has changed · 504 not over yet: ask for it by its name later.
+200 done · 400 malformed · 409 refused, and nothing has changed · 504 not over yet: ask for it by its name later.
 A request may name its `operation`: asked twice under one name, it is carried out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, TypeAlias, cast
 
 import msgspec
 
+from pleach.core.broker import Broker
 from pleach.core.messages import (
     HostingRequest,
     Node,
@@ -40,9 +41,12 @@ from pleach.core.overlay.registry import swap_request
 from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.operate.operation import PATHS, OperationState, OperationStatus, asked_name, fresh_name
-from pleach.server.http.page import HttpResponse, decoded, failure, json_page
-from pleach.server.node import BrokerNode
-from pleach.server.operations import described
+from pleach.server.absence import AbsentClients
+from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.links import LinkTable
+from pleach.server.operations import Operations, described
+from pleach.server.peer_directory import PeerDirectory
+from pleach.server.settings import BrokerSettings
 
 TIMEOUT_SECONDS = 60.0
 TIMEOUT_SECONDS_MAX = 600.0
@@ -99,8 +103,21 @@ BEGINS: Mapping[type[OperatorRequest], str] = {
 
 
 class OperationPages:
-    def __init__(self, node: BrokerNode) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: Broker,
+        directory: PeerDirectory,
+        links: LinkTable,
+        operations: Operations,
+        absent: AbsentClients,
+        settings: Callable[[], BrokerSettings],
+    ) -> None:
+        self._broker = broker
+        self._directory = directory
+        self._links = links
+        self._operations = operations
+        self._absent = absent
+        self._settings = settings
 
     @property
     def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
@@ -111,37 +128,33 @@ class OperationPages:
         return {"/overlay/operations": self._one}
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
-        asked = {path: partial(self._ask, kind) for kind, path in PATHS.items()}
-        return {**asked, "/overlay/expect": self._expect}
+    def actions(self) -> Mapping[str, Action]:
+        asked = {path: posted(BODIES[kind], partial(self._ask, kind)) for kind, path in PATHS.items()}
+        return {**asked, "/overlay/expect": posted(ExpectBody, self._expect)}
 
     # Looking ---------------------------------------------------------------------------------------------------
 
     def _recent(self) -> HttpResponse:
-        node = self._node
         return json_page(
-            HTTPStatus.OK, {"locked_for": asked_name(node.broker.operation), "operations": list(node.operations.recent)}
+            HTTPStatus.OK,
+            {"locked_for": asked_name(self._broker.operation), "operations": list(self._operations.recent)},
         )
 
     def _one(self, name: str) -> HttpResponse:
-        node = self._node
-        if name in node.operations:
-            return json_page(HTTPStatus.OK, node.operations[name])
-        if name and name == asked_name(node.broker.operation):  # begun before a restart, or asked for elsewhere
+        if name in self._operations:
+            return json_page(HTTPStatus.OK, self._operations[name])
+        if name and name == asked_name(self._broker.operation):  # begun before a restart, or asked for elsewhere
             return json_page(HTTPStatus.OK, OperationStatus(name, "", ()))
         remedy = "the broker that was asked for it knows it, for a while; " + TREE_REMEDY
-        return failure(HTTPStatus.NOT_FOUND, remedy, f"{node.name} knows no operation {name!r}")
+        return failure(HTTPStatus.NOT_FOUND, remedy, f"{self._broker.name} knows no operation {name!r}")
 
     # Asking ----------------------------------------------------------------------------------------------------
 
-    async def _ask(self, kind: type[OperatorRequest], data: bytes) -> HttpResponse:
-        body = decoded(data, BODIES[kind])
-        if isinstance(body, HttpResponse):
-            return body
+    async def _ask(self, kind: type[OperatorRequest], body: Body) -> HttpResponse:
         given = msgspec.structs.asdict(body)
         seconds, detach_absent = given.pop("timeout"), given.pop("detach_absent", False)
         request = kind(**{**given, "operation": body.operation or fresh_name()})
-        if not isinstance(request, RequestAdd) and request.begins_at != self._node.name:
+        if not isinstance(request, RequestAdd) and request.begins_at != self._broker.name:
             return self._misdirected(request.begins_at, BEGINS[kind])
         checked = self._checked(request, detach_absent=detach_absent)
         return checked if isinstance(checked, HttpResponse) else await self.carry_out(checked, seconds)
@@ -150,9 +163,7 @@ class OperationPages:
         """The request as this broker's machine takes it, or the page that says why it does not."""
         match request:
             case RequestSwap(name, a, b, c, protocol):
-                return self._checked_swap(
-                    swap_request(protocol or self._node.settings.exchange, name, a, b, c), protocol
-                )
+                return self._checked_swap(swap_request(protocol or self._settings().exchange, name, a, b, c), protocol)
             case RequestExchange():
                 return self._checked_exchange(request)
             case RequestAdd():
@@ -160,8 +171,8 @@ class OperationPages:
                     parse_address(request.address, key="address")
                 except SettingsError as error:
                     return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
-            case RequestRemove(name, broker) if name not in self._node.operations:
-                absent = [client for client in self._node.broker.sessions.clients if not self._is_here(client)]
+            case RequestRemove(name, broker) if name not in self._operations:
+                absent = [client for client in self._broker.sessions.clients if not self._is_here(client)]
                 if absent and not detach_absent:
                     return _absent_page(absent)
                 return RequestRemove(name, broker, absent)
@@ -171,43 +182,38 @@ class OperationPages:
         """`protocol`: that was asked for; empty: none."""
         if protocol and protocol not in CHOICES:
             return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {protocol!r}")
-        if reason := why_not(request.protocol, self._node.settings.circumstances):
+        if reason := why_not(request.protocol, self._settings().circumstances):
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return request
 
     def _checked_exchange(self, request: RequestExchange) -> OperatorRequest | HttpResponse:
         if reason := Cycle.of(request).why_not():
             return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
-        if reason := why_not(request.protocol, self._node.settings.circumstances):
+        if reason := why_not(request.protocol, self._settings().circumstances):
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return request
 
-    async def _expect(self, data: bytes) -> HttpResponse:
-        body = decoded(data, ExpectBody)
-        if isinstance(body, HttpResponse):
-            return body
-        node = self._node
-        if body.broker == node.name or body.broker in node.broker.sessions:
+    async def _expect(self, body: ExpectBody) -> HttpResponse:
+        if body.broker == self._broker.name or body.broker in self._broker.sessions:
             error = f"{body.broker!r} is this broker itself, or a client of it"
             return failure(HTTPStatus.CONFLICT, "nodes share one name space: give the new broker another name", error)
-        node.directory.expect(body.broker)
+        self._directory.expect(body.broker)
         return json_page(HTTPStatus.OK, {"expected": body.broker})
 
     def _is_here(self, client: Node) -> bool:
-        """Connected, or read by somebody who comes again before a broker that leaves gives it up."""
-        node = self._node
-        return node.is_up(client) or node.absence.is_here(client, node.settings.limits.leave_seconds)
+        """Connected, or read by a reader that comes again before a broker that leaves gives the client up."""
+        return self._links.is_up(client) or self._absent.is_here(client, self._settings().limits.leave_seconds)
 
     def _misdirected(self, broker: Node, error: str) -> HttpResponse:
-        known = self._node.directory.admins.get(broker)
+        known = self._directory.admins.get(broker)
         where = f", which answers at {known}" if known else "; `pleach overlay` finds it from here"
         return failure(
-            HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}, {broker!r}; this is {self._node.name}"
+            HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}, {broker!r}; this is {self._broker.name}"
         )
 
     async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> HttpResponse:
-        """Whatever is asked for under a name; once, however often it is asked for."""
-        operations, name = self._node.operations, request.operation
+        """An operation is carried out once, however often it is asked for under its name."""
+        operations, name = self._operations, request.operation
         if name in operations and described(request) != (operations[name].what, operations[name].brokers):
             return failure(HTTPStatus.CONFLICT, "choose another name", f"{name!r} stands for another operation")
         if name not in operations:

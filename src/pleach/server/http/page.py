@@ -1,4 +1,4 @@
-"""What an operator's port is asked, and answers: a page, or a flow that goes on; and the one form that errors have."""
+"""Requests and responses of the admin port, streams, and the one form of errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HttpResponse(NamedTuple):
 
 
 class HttpStream(NamedTuple):
-    """A body without an end: sent piece by piece, until its reader goes."""
+    """A body without an end: sent piece by piece, until the client closes the connection."""
 
     kind: str
     pieces: AsyncGenerator[bytes]
@@ -39,18 +39,19 @@ class HttpStream(NamedTuple):
 
 
 Mount: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse | HttpStream]]
+Action: TypeAlias = Callable[[bytes], Awaitable[HttpResponse]]
 
 
 class Site(NamedTuple):
     """Pages by path; families of pages by what comes before the last part of a path; actions by path.
 
-    Mounts answer for all paths under theirs, whatever the method. `hosts`: by which names it may be asked; mounts
-    see to it themselves.
+    Mounts answer for all paths under theirs, whatever the method. `hosts`: the names that the site answers to; mounts
+    check them themselves.
     """
 
     pages: Mapping[str, Callable[[], HttpResponse]]
     families: Mapping[str, Callable[[str], HttpResponse]] = {}
-    actions: Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]] = {}
+    actions: Mapping[str, Action] = {}
     mounts: Mapping[str, Mount] = {}
     hosts: Hosts = Hosts()
 
@@ -73,8 +74,17 @@ def failure(code: HTTPStatus, remedy: str, error: str = "", **more: object) -> H
     return json_page(code, {"error": error or code.phrase, "remedy": remedy, **more})
 
 
-def decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
-    """What was sent, or the page that says what would be right."""
+def posted(kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]]) -> Action:
+    """An action that takes a body of this kind; any other body is answered with what would be right."""
+
+    async def answer(data: bytes) -> HttpResponse:
+        body = _decoded(data, kind)
+        return body if isinstance(body, HttpResponse) else await act(body)
+
+    return answer
+
+
+def _decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

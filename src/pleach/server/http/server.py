@@ -2,15 +2,14 @@
 
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
-/overlay/… reconfigurations: http/operations.py       /glance    what moves, as JSON: glance.py
-           stand-ins: http/healing.py
-/traffic/N, /distances: telemetry.py           /components who lives in the broker: http/components.py
-/debug/…   faults on purpose, where they are allowed: http/faults.py
+/overlay/… reconfigurations: operations.py     /glance    what changes, as JSON: status.py
+           stand-ins: healing.py               /components what the broker hosts: components.py
+/traffic/N, /distances: telemetry.py           /debug/…   faults on purpose, where they are allowed: faults.py
 
-Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must say that it
-is JSON, which no page can have said to another site without asking first; who asks for an action must come from no page
-of another site; and who asks for anything must use a name of ours (allowed_hosts.py), except for monitoring: they come
-by names that nobody has told us, and learn of no client.
+Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must be declared
+as JSON, which no page can send to another site without asking first; the page that asks for an action must not be of
+another site; and a request must use a host name of ours (net/allowed_hosts.py), except for monitoring, which comes by
+any name and is told of no client.
 """
 
 from __future__ import annotations
@@ -21,20 +20,22 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from pleach.net.allowed_hosts import Hosts, why_foreign
+from pleach.server.absence import AbsentClients
+from pleach.server.healing.guardian import Guardian
 from pleach.server.http.components import ComponentPages
-from pleach.server.http.faults import FaultPages
-from pleach.server.http.glance import glance
+from pleach.server.http.faults import FaultPages, InjectedFaults
 from pleach.server.http.healing import HealingPages
 from pleach.server.http.operations import OperationPages
 from pleach.server.http.page import JSON, HttpRequest, HttpResponse, HttpStream, Mount, Site, failure, json_page
-from pleach.server.http.status import metrics, status, unready
+from pleach.server.http.status import gauges, glance, status, unready
 from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
+from pleach.server.traffic_notes import TrafficNotes
 
 REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
-REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
+REQUEST_SECONDS_MAX = 5.0  # to send a request, and again to take the answer
 CONNECTIONS_MAX = 64
 FOR_MONITORS = ("/healthz", "/readyz", "/metrics")
 
@@ -49,32 +50,40 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         code = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return json_page(code, {"ready": not reasons, "reasons": reasons})
 
-    def numbers() -> HttpResponse:
+    def metrics() -> HttpResponse:
         refresh()
-        return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(metrics(node)).encode())
+        return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(gauges(node), node.counters).encode())
 
-    def everything() -> HttpResponse:
+    def shown(content: Callable[[BrokerNode], object]) -> HttpResponse:
         refresh()
-        return json_page(HTTPStatus.OK, status(node))
-
-    def what_moves() -> HttpResponse:
-        refresh()
-        return json_page(HTTPStatus.OK, glance(node))
+        return json_page(HTTPStatus.OK, content(node))
 
     pages = {
         "/healthz": lambda: json_page(HTTPStatus.OK, {"alive": True}),
         "/readyz": ready,
-        "/metrics": numbers,
-        "/status": everything,
-        "/glance": what_moves,
+        "/metrics": metrics,
+        "/status": lambda: shown(status),
+        "/glance": lambda: shown(glance),
     }
-    operation_pages, telemetry = OperationPages(node), TelemetryPages(node)
-    component_pages = ComponentPages(node, operation_pages)
-    others = {**HealingPages(node).actions, **FaultPages(node).actions}
-    actions = {**operation_pages.actions, **component_pages.actions, **telemetry.actions, **others}
-    families = {**operation_pages.families, **telemetry.families}
-    hosts = Hosts(host_names(node.settings))
-    return Site({**pages, **operation_pages.pages, **component_pages.pages}, families, actions, mounts or {}, hosts)
+    name, features = node.broker.name, node.features
+    operations = operation_pages(node)
+    components = ComponentPages(node.broker, operations)
+    telemetry = TelemetryPages(name, node.endpoint.epoch, features[TrafficNotes])
+    healing = HealingPages(name, features[Guardian])
+    faults = FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings)
+    parts = (operations, components, telemetry, healing, faults)
+    return Site(
+        {**pages, **operations.pages, **components.pages},
+        {**operations.families, **telemetry.families},
+        {path: action for part in parts for path, action in part.actions.items()},
+        mounts or {},
+        Hosts(host_names(node.settings)),
+    )
+
+
+def operation_pages(node: BrokerNode) -> OperationPages:
+    absent, settings = node.features[AbsentClients], lambda: node.settings
+    return OperationPages(node.broker, node.directory, node.links, node.operations, absent, settings)
 
 
 class AdminServer:
@@ -93,7 +102,7 @@ class AdminServer:
             page = asked if isinstance(asked, HttpResponse) else await self._answer(asked)
             if isinstance(page, HttpStream):
                 await _flow(writer, page)
-            async with asyncio.timeout(REQUEST_SECONDS_MAX):  # who asks and does not read is cut off
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):  # a client that does not read is cut off
                 writer.write(b"" if isinstance(page, HttpStream) else _response(page))
                 writer.close()
                 await writer.wait_closed()
@@ -172,7 +181,7 @@ def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
 
 
 async def _flow(writer: asyncio.StreamWriter, flow: HttpStream) -> None:
-    """Each piece must be taken before the next one is made: a slow reader gets fewer, and nothing piles up."""
+    """Each piece must be taken before the next one is made, so that nothing piles up for a slow client."""
     writer.write(_head(HTTPStatus.OK, {"Content-Type": flow.kind, **flow.fields}))
     async with aclosing(flow.pieces) as pieces:
         async for piece in pieces:

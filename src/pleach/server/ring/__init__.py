@@ -1,7 +1,7 @@
-"""A broker in a ring: it joins by one address, finds its place in the tree, and the tree follows the ring.
+"""A broker in a ring: it joins by one address, gets its place in the tree from the ring, and the tree follows the ring.
 
-settings.py    [ring]                                     datagrams.py   what goes over the network, and what is ignored
+settings.py    [ring]                                     datagrams.py   encoding and checks of UDP messages
 driver.py      a RingHost over datagrams and timers       entrance.py    into the ring, and then into the tree
-steward.py     the root weaves the tree after the ring    departure.py   out of the tree, and then out of the ring
-operate/ring_seats.py  what each member says of its place         member.py  all of it, for a broker process
+steward.py     the root makes the tree follow the ring    member.py      the feature of a broker process
+operate/ring_seats.py  what each member reports of its place
 """

@@ -1,11 +1,11 @@
-"""Messages of the ring as UDP datagrams: one each, small, and lost if need be.
+"""Messages of the ring as UDP datagrams: one each, small, possibly lost.
 
     ["pleach-ring-2", sender, receiver, message]        in the project's codec; the receiver is "" where nobody knows it
 
-Rule 1: whoever sends is a stranger. What is too long, not one of these, for somebody else, or tells of hosts that
-        cannot be is counted and ignored: nothing is kept of it, and nothing is answered.
-Rule 2: a host sits at the key of its name, at a numeric address. So nobody can be led to a place on the circle that is
-        not its own, or made to ask a name server.
+Rule 1: senders are not trusted. A datagram that is too long, malformed, for another host, or names impossible hosts is
+        counted and ignored: nothing is kept of it, and nothing is answered.
+Rule 2: a host has the key of its name, and a numeric address. So no datagram can give a host another place on the
+        circle, or cause a DNS query.
 Rule 3: what cannot be sent is lost: whoever asked asks again.
 """
 
@@ -24,7 +24,7 @@ from pleach.core.overlay.plans.topology import flaw_of_name
 from pleach.core.ring.keys import Circle
 from pleach.errors import FrameError, SettingsError
 from pleach.net.addresses import Address, parse_address
-from pleach.server.metrics import Counters
+from pleach.server.metrics import DatagramCounters
 
 FORMAT: Final = "pleach-ring-2"
 DATAGRAM_BYTES_MAX: Final = 60_000  # what UDP bears is little more
@@ -104,7 +104,9 @@ def _keys(message: Said) -> Iterator[int]:
 class DatagramSocket(asyncio.DatagramProtocol):
     """One socket. `heard`: called with a sender and what it says."""
 
-    def __init__(self, me: Node, circle: Circle, counters: Counters, heard: Callable[[Node, Said], None]) -> None:
+    def __init__(
+        self, me: Node, circle: Circle, counters: DatagramCounters, heard: Callable[[Node, Said], None]
+    ) -> None:
         self._me = me
         self._circle = circle
         self._counters = counters

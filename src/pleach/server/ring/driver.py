@@ -1,6 +1,6 @@
-"""A host of the ring over datagrams: what it casts is sent, its timers run on the loop, and its answers are awaited.
+"""A host of the ring over datagrams: its effects are sent, its timers run on the loop, and its answers are awaited.
 
-Besides it asks and answers what hosts do not: who a broker is and whether others can join the tree at it (`Knock`), and
+It also asks and answers what hosts do not: who a broker is and whether others can join the tree at it (`Knock`), and
 who has a key, before there is a host to look it up. Tickets of these are below zero, those of the host above.
 """
 
@@ -18,7 +18,7 @@ from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import Cast, JoinEnded, OwnerFound, OwnerNotFound, RingEffect, TreeNeighbours
 from pleach.core.ring.host import RingHost
-from pleach.server.metrics import Counters
+from pleach.server.metrics import DatagramCounters
 from pleach.server.ring.datagrams import DatagramSocket, Said
 
 KNOCK_SECONDS: Final = 0.5
@@ -29,7 +29,13 @@ Answer = TypeVar("Answer", Greeting, KeyOwner)
 
 class RingDriver:
     def __init__(
-        self, me: Peer, config: RingConfig, counters: Counters, *, is_open: Callable[[], bool], terms: Mapping[str, str]
+        self,
+        me: Peer,
+        config: RingConfig,
+        counters: DatagramCounters,
+        *,
+        is_open: Callable[[], bool],
+        terms: Mapping[str, str],
     ) -> None:
         """`is_open`: whether others may join the tree of brokers here. `terms`: what they must have in common."""
         self.me = me
@@ -114,7 +120,7 @@ class RingDriver:
             case Greeting():
                 pass
             case _ if sender == self.me.name:
-                pass  # another one of my name; it is told so at the door, and hosts know only one
+                pass  # another broker of this name; it is refused when it knocks
             case _:
                 self._perform(self.host.handle(sender, message, now=_now()))
 

@@ -1,12 +1,12 @@
-"""How a broker comes in: by any member into the ring, and where the ring says into the tree.
+"""Joining: through any member into the ring, and where the ring says into the tree.
 
     knock at the seeds ── one answers ──▶ same terms? ──▶ nobody of my name? ──▶ RingHost.join ──▶ member
     member ── the ring names neighbours ──▶ knock: are you in the tree? ── yes ──▶ AddBroker there ──▶ in the tree
 
-Rule 1: a broker joins the tree only at one that is in it. Two newcomers may be each other's neighbours by the ring:
-        who is not in the tree yet says so, and lets nobody in; or there would be two trees.
+Rule 1: a broker joins the tree only at one that is in it. Two newcomers may be each other's neighbours by the ring: one
+        that is not in the tree yet says so, and accepts nobody; or there would be two trees.
 Rule 2: the parent is asked first, then the children, then whoever else is known. It may be the wrong place; the steward
-        sees to that.
+        corrects that.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from pleach.core.broker import Broker
 from pleach.core.messages import Greeting, Peer, RequestAdd
 from pleach.core.ring.chord import RingPhase
 from pleach.errors import JoinError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.operate.operation import fresh_name
-from pleach.server.node import BrokerNode
+from pleach.server.operations import Operations
 from pleach.server.ring.datagrams import numeric
 from pleach.server.ring.driver import RingDriver
 
@@ -64,7 +65,7 @@ async def enter_ring(driver: RingDriver, seeds: Sequence[str], terms: dict[str, 
 async def _greetings(
     driver: RingDriver, seeds: Sequence[str], terms: dict[str, str], seconds_max: float
 ) -> list[Greeting]:
-    """Those that are going to stay first: others may be gone before they are asked for more."""
+    """Members that accept brokers first: others may be leaving."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds_max
     places = [await numeric_address(seed, key="ring.join") for seed in seeds]
@@ -98,22 +99,22 @@ def _check_terms(me: Peer, greeting: Greeting, terms: dict[str, str]) -> None:
 # The tree ----------------------------------------------------------------------------------------------------------
 
 
-async def enter_tree(node: BrokerNode, driver: RingDriver) -> None:
-    """Until this broker is in the tree; it goes on trying for as long as it takes."""
+async def enter_tree(broker: Broker, operations: Operations, driver: RingDriver) -> None:
+    """Return once this broker is in the tree, however long that takes."""
     clock = asyncio.get_running_loop().time
     told_at = clock()
-    while not node.broker.router.neighbours:
+    while not broker.router.neighbours:
         for peer in _candidates(driver):
-            if await _entered_at(node, driver, peer):
+            if await _entered_at(operations, driver, peer):
                 return
         if clock() - told_at > LOG_SECONDS:
             told_at = clock()
-            log.warning("%s is in the ring, and not in the tree yet: nobody that it knows lets it in", node.name)
+            log.warning("%s is in the ring, and not in the tree yet: nobody that it knows lets it in", broker.name)
         await driver.change(PAUSE_SECONDS)
 
 
 def _candidates(driver: RingDriver) -> list[Peer]:
-    """Nobody as long as the ring has not said who the neighbours are: that is a matter of few messages."""
+    """Empty until the ring has named neighbours, which takes a few messages."""
     host = driver.host
     if host.phase is not RingPhase.MEMBER or not host.neighbourhood.all:
         return []
@@ -121,11 +122,11 @@ def _candidates(driver: RingDriver) -> list[Peer]:
     return list(dict.fromkeys(peer for peer in known if peer != driver.me))
 
 
-async def _entered_at(node: BrokerNode, driver: RingDriver, peer: Peer) -> bool:
+async def _entered_at(operations: Operations, driver: RingDriver, peer: Peer) -> bool:
     greeting = await driver.knock(peer.address, peer.name)
     if greeting is None or not greeting.is_open:
         return False
-    end = await node.operations.request(RequestAdd(fresh_name(), peer.name, peer.address))
+    end = await operations.request(RequestAdd(fresh_name(), peer.name, peer.address))
     if end.refusal:
-        log.info("%s does not take %s into the tree: %s", peer.name, node.name, end.refusal)
+        log.info("%s does not take %s into the tree: %s", peer.name, driver.me.name, end.refusal)
     return not end.refusal

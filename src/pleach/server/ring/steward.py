@@ -1,14 +1,14 @@
 """The steward makes the tree of brokers follow the ring: one link at a time, by exchanges that lose nothing.
 
-There is one at a time: the broker that all members of the ring have for the root of the ring's tree. It walks the tree,
-reads off whom each member has for a neighbour, and exchanges a link that the ring does not want for one that it misses,
-on the shortest cycle that there is. Each exchange brings the two trees one link nearer; so it ends.
+There is one at a time: the broker that all members take for the root of the ring's tree. It surveys the tree, reads
+which neighbours each member should have, and exchanges a link that the ring does not want for one that it misses, on
+the shortest cycle that there is. Each exchange brings the two trees one link nearer; so it ends.
 
-Rule 1: it changes nothing where brokers do not answer or disagree, an operation is under way, somebody is about to
+Rule 1: it changes nothing where brokers do not answer or disagree, an operation is under way, a broker is about to
         leave, or a member is not in the tree yet.
-Rule 2: nor what somebody else has just changed: but for its own work it must have seen the same tree twice. So it comes
-        not between the steps of an operator's plan.
-Rule 3: where it is refused it waits, longer each time. Brokers lock themselves: two stewards would be slow, not wrong.
+Rule 2: apart from its own exchanges, it must have seen the same tree twice. So it does not interfere with the steps of
+        an operator's plan.
+Rule 3: after a refusal it waits, longer each time. Brokers lock themselves: two stewards would be slow, not wrong.
 Rule 4: brokers that are in no ring keep their place, at one of the members or between them as long as nobody wants the
         link.
 """
@@ -29,7 +29,7 @@ from pleach.errors import InvalidInputError, SurveyError
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.ring_seats import RingSeat, WantedTree, wanted_tree
 from pleach.operate.survey import Survey, survey
-from pleach.server.node import BrokerNode
+from pleach.server.peer_directory import PeerDirectory
 from pleach.server.ring.driver import RingDriver
 
 LOOK_SECONDS: Final = 1.0
@@ -52,10 +52,11 @@ class Sight(StrEnum):
 
 
 class Steward:
-    def __init__(self, node: BrokerNode, driver: RingDriver) -> None:
+    def __init__(self, name: Node, directory: PeerDirectory, driver: RingDriver) -> None:
         self.sight = Sight.NOT_MINE
         self.exchanged = 0
-        self._node = node
+        self._name = name
+        self._directory = directory
         self._driver = driver
         self._brokers = 1
         self._refusals = 0
@@ -83,14 +84,14 @@ class Steward:
                 return max(LOOK_SECONDS, self._brokers / BROKERS_PER_SECOND)
 
     async def _look(self) -> Sight:
-        found = await survey([self._node.directory.places.admin], "/glance")
+        found = await survey([self._directory.places.admin], "/glance")
         self._brokers = len(found.found)
         try:
             tree = found.topology()
         except (SurveyError, InvalidInputError):
             return Sight.UNCERTAIN
         wish = wanted_in(found)
-        if wish.tree is None or wish.root != self._node.name or is_unsettled(found):
+        if wish.tree is None or wish.root != self._name or is_unsettled(found):
             return Sight.UNCERTAIN
         before, self._seen = self._seen, tree
         plan = next_exchange(tree, wish.tree, found)

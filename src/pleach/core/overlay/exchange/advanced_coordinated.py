@@ -49,7 +49,7 @@ from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Reaction, Reconfiguration, Verdict, stale
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.relays import UNANSWERED
+from pleach.core.routing.renewal_relay import UNANSWERED
 from pleach.core.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
 

@@ -1,0 +1,134 @@
+"""Assembly of a broker process: the broker with its protocols, from the settings, and the list of its features."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+
+from pleach.core.broker import Broker, MachineMaker
+from pleach.core.hosting.component import Factory
+from pleach.core.hosting.running_sum import BUILT_IN
+from pleach.core.mobility.admission import up_to
+from pleach.core.mobility.machine import Mobility
+from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
+from pleach.core.overlay.healing.stand_in import StandIn
+from pleach.core.overlay.registry import machines
+from pleach.core.routing.router import Router
+from pleach.core.stabilise.leases import Leases
+from pleach.core.stabilise.paced import PacedRebuild
+from pleach.errors import SettingsError
+from pleach.server.absence import AbsentClients
+from pleach.server.backpressure import Backpressure
+from pleach.server.council import Council
+from pleach.server.dialling import Dial, Dialling
+from pleach.server.feature import Feature, Features
+from pleach.server.healing.guardian import Guardian
+from pleach.server.healing.neighbour_info import NeighbourReports
+from pleach.server.healing.settings import GRACE_SECONDS
+from pleach.server.healing.witness import DeathWitness
+from pleach.server.http.faults import InjectedFaults
+from pleach.server.leaving import Leaving
+from pleach.server.parts import NodeParts
+from pleach.server.probes import Probes
+from pleach.server.readers import Readers
+from pleach.server.ring.member import RingMember
+from pleach.server.settings import BrokerSettings
+from pleach.server.stabilise_settings import LeaseSettings
+from pleach.server.stabilising import Stabilising
+from pleach.server.store import Store
+from pleach.server.traffic_notes import TrafficNotes
+
+# The broker ----------------------------------------------------------------------------------------------------
+
+
+def first_broker(settings: BrokerSettings) -> Broker:
+    """A broker at its first start; `address` follows once it listens."""
+    return Broker(
+        settings.name,
+        settings.routing_config,
+        neighbours=[] if settings.stand_in else settings.all_neighbours,
+        parent=settings.parent or None,
+        machines=_machines(settings),
+        make_router=settings.stabilise.router_for(settings.all_neighbours) if settings.stabilise else Router,
+        components=factories(settings),
+    )
+
+
+def _machines(settings: BrokerSettings) -> list[MachineMaker]:
+    stabilising = [settings.stabilise.machine] if settings.stabilise else []
+    if settings.stabilise and settings.stabilise.rebuilds:  # on links that stay: no protocol changes any
+        return stabilising
+    admit = up_to(settings.limits.clients, settings.limits.subscriptions)
+    mobility = partial(Mobility, admit=admit)
+    return [*machines(settings.ordering), mobility, *_healers(settings), *stabilising]
+
+
+def _healers(settings: BrokerSettings) -> list[MachineMaker]:
+    """Wherever there is order: so that healing can be turned on or off at any start with the same data directory."""
+    if settings.ordering == "none":
+        return []
+    grace = settings.heal.grace if settings.heal else GRACE_SECONDS
+    return [NeighbourInfo, partial(StandIn, ordering=settings.ordering, grace=grace)]
+
+
+def factories(settings: BrokerSettings) -> Mapping[str, Factory]:
+    """The kinds of components that a broker can host: the built-in ones, and those of its settings.
+
+    Raises SettingsError where a kind cannot be found.
+    """
+    return {**BUILT_IN, **{kind: _found(kind, place) for kind, place in sorted(settings.components.items())}}
+
+
+def _found(kind: str, place: str) -> Factory:
+    module, _, name = place.partition(":")
+    try:
+        factory = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = "write MODULE:FACTORY of something that Python can import where the broker runs"
+        raise SettingsError(f"components.{kind}", f"{place!r} is not to be found: {error}", remedy) from None
+    if not callable(factory):
+        raise SettingsError(f"components.{kind}", f"{place!r} cannot be called", "name a class, or a function")
+    return factory  # type: ignore[no-any-return]
+
+
+# The features --------------------------------------------------------------------------------------------------
+
+
+def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end: Callable[[str], None]) -> Features:
+    """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
+    settings = parts.settings()
+    absent, reports = AbsentClients(parts), NeighbourReports(parts)
+    leaving = Leaving(parts, absent, on_end)
+    features: list[Feature | None] = [
+        parts.committer,
+        parts.operations,
+        Dialling(parts.directory, parts.links, dial) if dial else None,
+        Backpressure(parts, absent),
+        _stabilising(parts, settings.stabilise),
+        reports,
+        Guardian(parts, reports),
+        _death_witness(parts, store) if settings.heal else None,
+        RingMember(parts, settings.ring, leaving) if settings.ring else None,
+        leaving,
+        absent,
+        Probes(parts, number=time.time_ns()),
+        Council(parts, settings.improve) if settings.improve else None,
+        Readers(parts, absent),
+        TrafficNotes(),
+        InjectedFaults(parts) if settings.debug_faults else None,
+    ]
+    return Features(feature for feature in features if feature is not None)
+
+
+def _stabilising(parts: NodeParts, settings: LeaseSettings | None) -> Stabilising | None:
+    machine = parts.broker.machine(Leases) or parts.broker.machine(PacedRebuild)
+    if machine is None or settings is None:
+        return None
+    return Stabilising(parts.broker, parts.endpoint, machine, settings, parts.counters, clock=parts.clock)
+
+
+def _death_witness(parts: NodeParts, store: Store | None) -> DeathWitness:
+    known = store.sightings() if store else ()
+    return DeathWitness(parts.endpoint, parts.counters.heal, known, is_client=parts.links.is_client)

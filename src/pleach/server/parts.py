@@ -1,0 +1,33 @@
+"""The parts of a broker node, of which features are made; each feature takes those that it needs, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pleach.core.broker import Broker
+from pleach.core.links.endpoint import Endpoint
+from pleach.server.committer import Committer
+from pleach.server.gate import Gate
+from pleach.server.links import LinkTable
+from pleach.server.metrics import Counters
+from pleach.server.operations import Operations
+from pleach.server.peer_directory import PeerDirectory
+from pleach.server.settings import BrokerLimits, BrokerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    broker: Broker
+    gate: Gate
+    endpoint: Endpoint
+    links: LinkTable
+    directory: PeerDirectory
+    operations: Operations
+    committer: Committer
+    counters: Counters
+    settings: Callable[[], BrokerSettings]
+    clock: Callable[[], float]
+
+    def limits(self) -> BrokerLimits:
+        return self.settings().limits
