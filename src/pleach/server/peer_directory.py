@@ -92,7 +92,7 @@ class PeerDirectory:
         self._clients.pop(peer, None)
         if as_client:
             self._clients[peer] = None
-            self._endpoint.admit(peer).role = self._role_for_clients
+            self._endpoint.admit(peer).introduction.role = self._role_for_clients
         if not as_client:
             self.introduce(peer)
             self.met(hello)
