@@ -9,7 +9,6 @@ from typing import Any
 from unittest import mock
 
 import msgspec
-from pleach.scenario.machines import make_broker, tree_of
 
 from pleach.core.broker import Broker
 from pleach.core.messages import Node
@@ -17,6 +16,7 @@ from pleach.core.overlay.exchange.contract import Input, TablePart
 from pleach.core.overlay.exchange.cycle import Role
 from pleach.explore.world import World
 from pleach.scenario import Scenario
+from pleach.scenario.machines import make_broker, tree_of
 from pleach.scenario.script import ExploreOptions, script_of
 from support.explore.chains import Chain, client, subscribe
 
