@@ -20,7 +20,7 @@ from statistics import median
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from pleach.bench.report import Measurement, line
+from pleach.bench.measurement import Measurement, line
 
 BAR = 0.9  # of the frames of the other page
 AGAINST = "one moving square"

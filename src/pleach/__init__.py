@@ -1,4 +1,4 @@
-"""Pleach: content-based publish/subscribe whose broker tree re-weaves itself while events flow."""
+"""Pleach: content-based publish/subscribe with a tree of brokers that is reconfigured while events flow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["__version__", "connect"]
 
 
 def __getattr__(name: str) -> Any:
-    """`pleach.connect` brings the event loop along, which the simulator and the brokers' core do without."""
+    """Import `connect` when it is used: the simulator and the core do without asyncio."""
     if name == "connect":
-        from pleach.client.connect import connect  # noqa: PLC0415 - not before it is used
+        from pleach.client.connect import connect  # noqa: PLC0415 - see above
 
         return connect
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,26 +1,26 @@
-"""Everything that Pleach raises on purpose.
+"""All exceptions that Pleach raises on purpose.
 
-An error names what is wrong, where, and what would be right. Whoever catches `PleachError` has caught them all;
-the command line turns each into one line on stderr and exit code 2.
+The text of an error names what is wrong, where, and what would be right. `PleachError` is the base of all of them; the
+command line prints it as one line on stderr and exits with code 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-PART_SHOWN_MAX = 8  # brokers named in one sentence
+PART_SHOWN_MAX = 8  # brokers that are named in one text
 
 
 class PleachError(Exception):
-    """Root of all errors raised on purpose."""
+    """Base of all errors that are raised on purpose."""
 
 
 class InvalidInputError(PleachError):
-    """What came from outside is not acceptable; nothing has been changed by it."""
+    """Input that is not acceptable; nothing was changed."""
 
 
 class FilterError(InvalidInputError):
-    """A filter text that cannot be used. `column` counts from 1; `str(error)` shows the text with a caret."""
+    """An unusable filter text. `column` counts from 1; `str(error)` shows the text with a caret."""
 
     def __init__(self, reason: str, *, text: str = "", column: int = 1) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class EventError(InvalidInputError):
 
 
 class ScenarioError(InvalidInputError):
-    """A scenario that cannot be run. `file` and `line` say where, as far as they are known."""
+    """A scenario that cannot be run. `file` and `line` say where, if they are known."""
 
     def __init__(self, reason: str, *, file: str = "", line: int = 0) -> None:
         super().__init__(reason)
@@ -54,15 +54,15 @@ class ScenarioError(InvalidInputError):
 
 
 class LeaseError(InvalidInputError):
-    """Periods of leases or rounds that do not fit the network: live subscriptions would run out."""
+    """Periods of leases or rounds that do not fit the network: subscriptions in use would expire."""
 
 
 class RingError(InvalidInputError):
-    """Keys, trees or periods that a ring cannot have."""
+    """Keys, trees or periods that are not valid for a ring."""
 
 
 class JoinError(InvalidInputError):
-    """A ring that a broker cannot join: who was asked, why not, and what would help."""
+    """A broker cannot join a ring: which broker, the reason, and the remedy."""
 
     def __init__(self, name: str, reason: str, remedy: str) -> None:
         super().__init__(f"{name} cannot join the ring: {reason}; {remedy}")
@@ -71,11 +71,11 @@ class JoinError(InvalidInputError):
 
 
 class ColouringError(InvalidInputError):
-    """Periods of a coloured network that do not fit it: events would get lost while the colours change."""
+    """Periods of a coloured network that do not fit it: events would be lost while the colours change."""
 
 
 class ScheduleError(InvalidInputError):
-    """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
+    """A schedule that cannot be read, or does not fit its scenario."""
 
 
 class TraceError(InvalidInputError):
@@ -83,11 +83,11 @@ class TraceError(InvalidInputError):
 
 
 class ExperimentError(InvalidInputError):
-    """An experiment, a case of it, or a campaign that is not there, or cannot be run as it is."""
+    """An experiment, case or campaign that does not exist, or cannot be run."""
 
 
 class SettingsError(InvalidInputError):
-    """A setting that a process cannot start with: where it was given, which key, what is wrong, what would be right."""
+    """An invalid setting: its source, its key, the reason, and the remedy."""
 
     def __init__(self, key: str, reason: str, remedy: str, *, source: str = "") -> None:
         super().__init__(f"{reason}: {remedy}")
@@ -102,7 +102,7 @@ class SettingsError(InvalidInputError):
 
 
 class ComponentError(PleachError):
-    """A component that cannot be hosted, carried or restored: which one, and why."""
+    """A component that cannot be hosted, moved or restored: its name, and the reason."""
 
     def __init__(self, component: str, reason: str) -> None:
         super().__init__(f"component {component}: {reason}" if component else reason)
@@ -111,11 +111,11 @@ class ComponentError(PleachError):
 
 
 class HealingError(PleachError):
-    """A dead broker that nobody can stand in for: what is missing or contradicts itself, and what would help."""
+    """A dead broker that cannot get a stand-in: which information is missing or contradictory, and the remedy."""
 
 
 class TopologyError(InvalidInputError):
-    """Brokers and links that are no tree, or a broker that is not in it."""
+    """Brokers and links that do not form a tree, or a broker that is not in the tree."""
 
 
 class CycleError(TopologyError):
@@ -140,11 +140,11 @@ class PlanError(InvalidInputError):
 
 
 class PriceError(InvalidInputError):
-    """A list of what links and brokers cost that cannot be used: which file and key, and what would be right."""
+    """An unusable list of costs of links and brokers: the file, the key, and the remedy."""
 
 
 class StepError(PlanError):
-    """A step that does not fit the tree on which its turn comes. `number` counts from 1; 0 where there is no plan."""
+    """A step that does not fit the tree that it is applied to. `number` counts from 1; 0 where there is no plan."""
 
     def __init__(self, step: str, reason: str, *, number: int = 0, source: str = "") -> None:
         place = f"step {number} ({step})" if number else step
@@ -155,7 +155,7 @@ class StepError(PlanError):
 
 
 class PlanRunError(PleachError):
-    """A run of a plan was told what cannot be: names the operation, what was told, and how things stand."""
+    """A report to a run of a plan that does not fit its state: the operation, the report, and the state."""
 
     def __init__(self, operation: str, told: str, state: str) -> None:
         super().__init__(f"{operation}: '{told}' is not possible now ({state})")
@@ -165,7 +165,7 @@ class PlanRunError(PleachError):
 
 
 class ProtocolError(PleachError):
-    """A message that its receiver cannot accept in its state: names receiver, sender, message and state."""
+    """A message that is not legal in the state of its receiver: receiver, sender, message and state."""
 
     def __init__(self, node: str, sender: str, message: object, state: str) -> None:
         super().__init__(f"{node}: {type(message).__name__} from {sender} is not legal here ({state})")
@@ -176,40 +176,40 @@ class ProtocolError(PleachError):
 
 
 class LinkError(PleachError):
-    """A machine sends where it has no link: it has not said LinkUp, or has said LinkDown since."""
+    """A machine sends to a node without a link: it has not emitted LinkUp, or has emitted LinkDown since."""
 
     def __init__(self, sender: str, receiver: str) -> None:
-        super().__init__(f"{sender} has no link to {receiver}; its machine must say LinkUp before it sends there")
+        super().__init__(f"{sender} has no link to {receiver}; its machine must emit LinkUp before it sends there")
         self.sender = sender
         self.receiver = receiver
 
 
 class FrameError(PleachError):
-    """Bytes on a connection that are no frame: the connection is of no use any more."""
+    """Bytes on a connection that are not a frame: the connection has to be closed."""
 
 
 class StoreError(PleachError):
-    """A data directory that cannot be used: in use, of another node, of a newer version, damaged. Says what helps."""
+    """An unusable data directory: in use, of another node, of a newer version, or damaged; the text has the remedy."""
 
 
 class StoreFullError(StoreError):
-    """No room for a batch, neither on the disk nor in the quota; nothing of it was written, all before it is safe."""
+    """No space for a batch, on the disk or in the quota; nothing of it was written, everything before it is safe."""
 
 
 class StoreBrokenError(StoreError):
-    """The disk failed. What it holds is known only after a fresh start: the process ends, and nothing is retried."""
+    """The disk failed. Its contents are known only after a restart: the process ends, and nothing is retried."""
 
 
 class AddressError(InvalidInputError):
-    """An address of brokers that cannot be read."""
+    """An invalid address of brokers."""
 
 
 class ClientError(PleachError):
-    """Root of what the client library raises on purpose, bad input apart."""
+    """Base of all errors of the client library, except for bad input."""
 
 
 class ConnectError(ClientError):
-    """No broker could be reached: `attempts` says for each address why."""
+    """No broker could be reached: `attempts` has the reason for each address."""
 
     def __init__(self, attempts: Mapping[str, str]) -> None:
         tried = "; ".join(f"{address}: {reason}" for address, reason in attempts.items())
@@ -218,7 +218,7 @@ class ConnectError(ClientError):
 
 
 class RefusedError(ClientError):
-    """A broker did not carry out a request; nothing has been changed by it."""
+    """A broker refused a request; nothing was changed."""
 
     def __init__(self, subject: str, reason: str) -> None:
         super().__init__(f"{subject} was refused: {reason}")
@@ -227,14 +227,14 @@ class RefusedError(ClientError):
 
 
 class PublishRefusedError(RefusedError):
-    """The event was not taken over, and nobody will get it."""
+    """The broker did not accept the event; it is delivered to nobody."""
 
 
 class WithdrawnError(ClientError):
-    """A subscription was taken back before it was in effect."""
+    """A subscription was withdrawn before it was in effect."""
 
     def __init__(self, subscription: str) -> None:
-        super().__init__(f"subscription {subscription!r} was taken back before it was in effect")
+        super().__init__(f"subscription {subscription!r} was withdrawn before it was in effect")
 
 
 class SubscribeRefusedError(RefusedError):
@@ -246,36 +246,38 @@ class AdvertiseRefusedError(RefusedError):
 
 
 class UnknownOutcomeError(ClientError):
-    """Whether an event was taken over is not known: its confirmation can no longer come."""
+    """It is not known whether an event was published: its confirmation can no longer arrive."""
 
     def __init__(self, event: str, reason: str) -> None:
-        super().__init__(f"whether {event} was published is not known: {reason}; publish it again if twice is no harm")
+        super().__init__(
+            f"whether {event} was published is not known: {reason}; publish it again if a duplicate does no harm"
+        )
         self.event = event
         self.reason = reason
 
 
 class ClientFencedError(ClientError):
-    """A newer client of the same name is at work; this one is out for good. Give each client a name of its own."""
+    """A newer client of the same name has taken over; this one has ended. Give each client a name of its own."""
 
 
 class SessionLostError(ClientError):
-    """The broker has given the session up, and with it events that were on their way. Connect anew to go on."""
+    """The broker has ended the session; events may be lost. Connect again to go on."""
 
 
 class ClientClosedError(ClientError):
-    """The client is closed; nothing can be asked of it any more."""
+    """The client is closed."""
 
 
 class LivenessError(PleachError):
-    """A run that did not become quiet within its bound: an empty queue was promised and never came."""
+    """A run that did not become quiet within its bound."""
 
 
 class LiveError(PleachError):
-    """A network of processes that could not be started or stopped as it should."""
+    """A network of processes that could not be started or stopped."""
 
 
 class UnreachableError(PleachError):
-    """The operators' port of a broker that does not answer as it should."""
+    """The operators' port of a broker does not answer, or something else answers there."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"{address}: {reason}; is the broker running, and is this its admin address?")
@@ -284,31 +286,31 @@ class UnreachableError(PleachError):
 
 
 class SurveyError(PleachError):
-    """The tree cannot be known: brokers that do not answer, or disagree about a link."""
+    """The tree is not known: brokers do not answer, or disagree about a link."""
 
     def __init__(self, what: str, reasons: str) -> None:
         super().__init__(
-            f"{what} ({reasons}); `pleach overlay show` draws what can be seen; try again when it is whole"
+            f"{what} ({reasons}); `pleach overlay show` draws the brokers that answer; try again when all do"
         )
 
 
 class MissingPartError(PleachError):
-    """An optional part is not installed; the text says which command brings it."""
+    """An optional part is not installed; the text has the command that installs it."""
 
 
 class SparkError(PleachError):
-    """Spark could not start, or could not finish a job for reasons of its own; what it said is part of the text."""
+    """Spark could not start, or could not finish a job; the text contains its message."""
 
 
 class LakeError(InvalidInputError):
-    """A lake that cannot be read or written: which table, run and file, what is wrong, what helps."""
+    """A lake that cannot be read or written: the table, run and file, the reason, and the remedy."""
 
 
 SHOWN_COLUMNS = 76
 
 
 def _window(text: str, column: int) -> tuple[str, int]:
-    """Cut `text` to a readable piece around `column`; returns the piece and the caret's offset in it."""
+    """The part of `text` around `column`, and the offset of the caret in it."""
     flat = text.replace("\n", " ").replace("\t", " ")
     position = min(max(column - 1, 0), len(flat))
     start = max(0, position - SHOWN_COLUMNS // 2)
@@ -316,6 +318,6 @@ def _window(text: str, column: int) -> tuple[str, int]:
 
 
 def place_and_reason(error: Exception) -> tuple[str, str]:
-    """What msgspec says of input that does not fit: where, as a dotted path (empty at the top), and why."""
+    """The two parts of a msgspec validation error: a dotted path (empty at the top), and the reason."""
     reason, _, place = str(error).partition(" - at `$")
     return place.rstrip("`").lstrip("."), reason

@@ -120,7 +120,7 @@ def test_a_server_that_ends_at_once_is_an_error(tmp_path):
     with server([sys.executable, "-c", "raise SystemExit(3)"], tmp_path / "log") as process:
         with pytest.raises(LiveError, match="ended with 3"):
             wait_for_port(port, process, "it")
-        with pytest.raises(LiveError, match="it said nothing"):
+        with pytest.raises(LiveError, match="it printed nothing"):
             read_line(process, "it")
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pleach.bench import BENCHES, cover, match
-from pleach.bench.report import Measurement, line
+from pleach.bench.measurement import Measurement, line
 
 MATCH = match.MatchSize((50, 100), 40, 100, 60, 80, 100, 3, 1, 5)
 COVER = cover.CoverSize((60,), 8, 2, 30, 4, 1)

@@ -49,7 +49,7 @@ def test_replay_does_one_run_whatever_the_order_of_the_case_s_parameters():
         (("run", "hopps"), "there is no experiment 'hopps'"),
         (("report", "--lake", "nowhere"), "nowhere: campaign 'main' has no results; `pleach lab run` makes some"),
         (("judge", "--out", "nowhere"), "nowhere: there is no report"),
-        (("run", "hops", "--campaign", "a/b"), "--campaign 'a/b' is no name"),
+        (("run", "hops", "--campaign", "a/b"), "--campaign 'a/b' is not a name"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, said):

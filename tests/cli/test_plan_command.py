@@ -28,8 +28,8 @@ def test_help_has_examples():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "give one of --to TREE and --from LAKE"),
-        (("--to", "a-b", "--from", "lake"), "give one of --to TREE and --from LAKE"),
+        ((), "give either --to TREE or --from LAKE"),
+        (("--to", "a-b", "--from", "lake"), "give either --to TREE or --from LAKE"),
         (("--from", "lake", "--protocol", "magic"), "unknown protocol 'magic'"),
         (("--from", "lake", "--tree", "a-b", "--via", "127.0.0.1:1"), "give one of them"),
         (("--from", "lake", "--tree", "a-b,a-east-1"), "write the links into a file"),

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from pleach.cli import pub, sub
-from pleach.cli.literals import parse_attributes, parse_value
+from pleach.cli.pub import parse_attributes, parse_value
 from pleach.client import blocking
 from pleach.errors import (
     AddressError,

@@ -126,7 +126,8 @@ def test_a_protocol_that_goes_round_in_circles_is_refused(monkeypatch):
 
 def test_an_unknown_plant_is_refused():
     with pytest.raises(
-        ScenarioError, match="no plant 'weed'; deaf-ear, doubled-forward, forgotten-reexport, hasty-ack, over"
+        ScenarioError,
+        match="unknown plant 'weed'; known: deaf-ear, doubled-forward, forgotten-reexport, hasty-ack, over",
     ):
         explore(TINY.scenario(), plant="weed")
 

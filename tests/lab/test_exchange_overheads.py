@@ -6,7 +6,7 @@ import pytest
 
 from pleach.lab.exchanges.consequences import run_exchange
 from pleach.lab.exchanges.workload import ExchangeWorkload, workload_scenario
-from pleach.lab.s2.dispatchers import Dispatchers, overheads
+from pleach.lab.s2.path import Dispatchers, overheads
 from pleach.scenario.model import Ordering
 from support.thorough import FACTOR
 

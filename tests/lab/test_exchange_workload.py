@@ -18,7 +18,7 @@ from pleach.lab.exchanges.workload import (
     exchange_of,
     workload_scenario,
 )
-from pleach.lab.s2.dispatchers import DEGREE_MAX, Dispatchers, dispatchers_scenario
+from pleach.lab.s2.path import DEGREE_MAX, Dispatchers, dispatchers_scenario
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import Drain, Exchange
 

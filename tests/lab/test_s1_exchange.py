@@ -16,11 +16,11 @@ from pleach.lab.s1.chapter4.exchange import (
     QUEUED_MS,
     SCALE,
     STRAWMAN,
+    Queues,
     measure,
     scenario_of,
 )
 from pleach.lab.s1.chapter4.figures import EXCHANGE_ON_A_CYCLE, judge_broken, judge_control, judge_delay
-from pleach.lab.s1.chapter4.queues import Queues
 from pleach.sim.run import ScenarioRun
 from support.lab.made_up_summaries import summarised
 

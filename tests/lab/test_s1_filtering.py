@@ -11,7 +11,7 @@ from pleach.lab.experiment import Size, select
 from pleach.lab.figure_style import load_matplotlib
 from pleach.lab.findings import Status
 from pleach.lab.s1.chapter3.break_even import break_evens, crossing, write_evens
-from pleach.lab.s1.chapter3.experiment import FILTERING
+from pleach.lab.s1.chapter3.figures import FILTERING
 from pleach.lab.s1.chapter3.filtering_runs import (
     CROWD_MAX,
     RATES,

@@ -4,7 +4,7 @@ from math import nan
 
 import pytest
 
-from pleach.lab.axis_scales import percent, plain
+from pleach.lab.figure_style import percent, plain
 from pleach.lab.trends import Estimate, are_told_apart, as_told, is_below, linear_growth, ordered, pooled, slope, trend
 from support.lab.made_up_summaries import summary
 

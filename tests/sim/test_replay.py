@@ -139,7 +139,7 @@ def test_an_empty_schedule_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "this is not a schedule"),
+        ("{", "not a schedule"),
         ('{"steps": []}', "missing required field `scenario`"),
         ('{"scenario": "x", "steps": [{}]}', "exactly one of `act`, `answer`, `deliver` and `ring`"),
         ('{"scenario": "x", "steps": [{"act": "p", "answer": "p"}]}', "exactly one of"),

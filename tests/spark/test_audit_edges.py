@@ -13,7 +13,7 @@ from pleach.cli.main import app
 from pleach.errors import LakeError, MissingPartError, TraceError
 from pleach.spark.audit.inspection import Chunk, look_at
 from pleach.spark.audit.job import audit
-from pleach.spark.audit.violation_context import explain_on_spark
+from pleach.spark.audit.verdicts import explain_on_spark
 from pleach.trace import Rule, explain, judge, read_traces, write_trace
 from support.trace.tiny_network import clean_story
 from support.trace.written_traces import SUBSCRIBED, T1, script

@@ -68,8 +68,8 @@ def test_a_preview_of_many_has_an_end():
         ({"k": True}, Drain("z"), TopologyError, "'z' is not a broker of this tree"),
         ({"k": True}, Drain("a", ("z",)), TopologyError, "'z' is not a broker of this tree"),
         ({"k": True}, Drain("a", ("a",)), InvalidInputError, "clients of a cannot move to a"),
-        ({}, Drain("a"), InvalidInputError, "nobody would leave a: it has no clients"),
-        ({"k": False}, Drain("a"), InvalidInputError, "nobody would leave a: k: it is not connected"),
+        ({}, Drain("a"), InvalidInputError, "no client of a can move: it has no clients"),
+        ({"k": False}, Drain("a"), InvalidInputError, "no client of a can move: k: it is not connected"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_help(clients, wanted, error, says):

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pleach.bench import audit, campaign, cover, forward, match, oracle, plan, routing, sim
-from pleach.bench.report import Bench
+from pleach.bench.measurement import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
     {

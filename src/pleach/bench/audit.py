@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 
 RUNS = 4
 TENFOLD = 10

@@ -15,7 +15,7 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario

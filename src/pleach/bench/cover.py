@@ -13,8 +13,7 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from pleach.bench.report import Measurement
-from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
+from pleach.bench.measurement import Measurement, collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import W1
 from pleach.core.events.algebra import covers
 from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint

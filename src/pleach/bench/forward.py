@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 from pleach.bench.systems.processes import read_line, stop
 from pleach.bench.systems.registry import DURABLE, OURS, PEERS
 from pleach.bench.systems.system import Addresses, Case, System, WorkerResult, WorkerTask

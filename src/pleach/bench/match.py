@@ -17,8 +17,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from pleach.bench.linear_matching import GroupedLoop, NaiveLoop
-from pleach.bench.report import Measurement
-from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
+from pleach.bench.measurement import Measurement, collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import DESTINATIONS, W1, W2, W3, W4, Workload
 from pleach.core.events.filter import Filter
 from pleach.core.events.index import MatchingIndex

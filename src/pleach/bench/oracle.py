@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from time import perf_counter
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 from pleach.scenario.model import PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Step, SubscribeStep, UnsubscribeStep
 from pleach.scenario.values import Span, Uniform

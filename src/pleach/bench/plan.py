@@ -12,7 +12,7 @@ from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 from pleach.core.optimise.cost import Costs, Flow
 from pleach.core.optimise.draws import draws
 from pleach.core.optimise.search import Problem, random_tree

@@ -13,7 +13,7 @@ from itertools import islice
 from random import Random
 from time import perf_counter
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 from pleach.bench.workloads import W1
 from pleach.core.events.filter import Filter
 from pleach.core.messages import Layer

@@ -13,7 +13,7 @@ from random import Random
 from statistics import median
 from time import perf_counter
 
-from pleach.bench.report import Measurement
+from pleach.bench.measurement import Measurement
 from pleach.bench.simpy_model import StoreAndForward
 from pleach.scenario.model import PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span

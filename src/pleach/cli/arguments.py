@@ -20,13 +20,13 @@ STDIN = "-"
 
 Via: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(envvar=VIA, help="Any broker's admin address (HOST:PORT), or a directory with ready lines."),
+    typer.Option(envvar=VIA, help="Admin address (HOST:PORT) of any broker, or a directory with ready lines."),
 ]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Timeout: TypeAlias = Annotated[float, typer.Option(help="Seconds for each step.", min=1.0, max=3_600.0)]
 Protocol: TypeAlias = Annotated[
-    str, typer.Option(help=f"One of {', '.join(CHOICES)}; by default that of the broker that is asked.")
+    str, typer.Option(help=f"One of {', '.join(CHOICES)}; by default that of the broker's settings.")
 ]
 DetachAbsent: TypeAlias = Annotated[
     bool, typer.Option("--detach-absent", help="End the sessions of clients that are not connected.")

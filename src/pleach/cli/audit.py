@@ -1,9 +1,8 @@
-"""`pleach audit`: judge traces."""
+"""`pleach audit`: check traces against the guarantees of delivery and order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from pleach.cli.show import EXPLAINED_MAX, explaining, show_verdict
+from pleach.cli.show import EXPLAINED_MAX, explaining, progress_bar, show_verdict
 from pleach.trace import Verdict, VerdictOutcome, judge, read_traces
 from pleach.trace.store import rows_in, trace_files
 
 EXIT_CODES = {VerdictOutcome.CLEAN: 0, VerdictOutcome.VIOLATED: 1, VerdictOutcome.UNUSABLE: 2}
-REFERENCE_ROWS_MAX = 2_000_000  # about a minute, and 2 GB; more is Spark's business
+REFERENCE_ROWS_MAX = 2_000_000  # about a minute, and 2 GB; Spark judges more
 
 
 class Engine(StrEnum):
@@ -31,12 +30,12 @@ class Engine(StrEnum):
 def audit(
     path: Annotated[Path, typer.Argument(help="A trace file, a directory with traces, or a lake.", show_default=False)],
     engine: Annotated[
-        Engine, typer.Option(help=f"Who judges; auto takes Spark above {REFERENCE_ROWS_MAX:,} records.")
+        Engine, typer.Option(help=f"Which implementation judges; auto: Spark above {REFERENCE_ROWS_MAX:,} records.")
     ] = Engine.AUTO,
     master: Annotated[str, typer.Option(help="Spark's master: local[*], spark://host:port, …")] = "local[*]",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per run.")] = False,
 ) -> None:
-    """Say what was lost, doubled, spurious, or out of FIFO or causal order.
+    """Report events that were lost, doubled, spurious, or out of FIFO or causal order.
 
     Exits with 0 if every run is clean, 1 if one is violated, 2 if one cannot be judged.
 
@@ -63,7 +62,7 @@ def _chosen(engine: Engine, path: Path) -> Engine:
     return Engine.SPARK if rows_in(trace_files(path)) > REFERENCE_ROWS_MAX else Engine.REFERENCE
 
 
-Judged = Iterator[tuple[Verdict, Callable[[], str]]]  # a verdict, and how to explain it
+Judged = Iterator[tuple[Verdict, Callable[[], str]]]  # a verdict, and a function that explains it
 
 
 def _by_reference(path: Path, _master: str, *, quiet: bool) -> Judged:  # noqa: ARG001 one signature for both
@@ -76,23 +75,12 @@ def _on_spark(path: Path, master: str, *, quiet: bool) -> Judged:
     from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415 an optional part, and slow to load
 
     load_spark()
-    from pleach.spark.audit import job, violation_context  # noqa: PLC0415
+    from pleach.spark.audit import job, verdicts  # noqa: PLC0415
 
-    with _progress(len(job.STEPS) + 1, quiet=quiet) as on_step:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown = {"advance": 1, "total": len(job.STEPS) + 1}
+    with progress_bar(*columns, quiet=quiet, shown=lambda name: {"description": name, **shown}) as on_step:
         on_step("starting Spark")
         done = job.audit(spark_session(master), path, on_step=on_step)
     for verdict in done.verdicts:
-        yield verdict, partial(violation_context.explain_on_spark, done.records, verdict, EXPLAINED_MAX)
-
-
-@contextmanager
-def _progress(steps: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr, gone when the work is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=steps)
-
-        def on_step(name: str) -> None:
-            progress.update(task, description=name, advance=1)
-
-        yield on_step
+        yield verdict, partial(verdicts.explain_on_spark, done.records, verdict, EXPLAINED_MAX)

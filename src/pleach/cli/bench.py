@@ -1,4 +1,4 @@
-"""`pleach bench`: measurements, each against something timed in the same run."""
+"""`pleach bench`: benchmarks, each against a reference that is timed in the same run."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.bench import BENCHES, WITH_PEERS
-from pleach.bench.report import Measurement, line
+from pleach.bench.measurement import Measurement, line
 from pleach.errors import InvalidInputError
 
 EXIT_BAR_MISSED = 1
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help=f"Which: {', '.join(BENCHES)}.", show_default=False)],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHES)}.", show_default=False)],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; ends within 40 seconds.")] = False,
     peers: Annotated[
         bool, typer.Option("--peers", help=f"Also measure other systems that are installed ({', '.join(WITH_PEERS)}).")
     ] = False,
-    seed: Annotated[int, typer.Option(help="For the workload.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per measurement.")] = False,
 ) -> None:
-    """Measure; exit with 1 where a bar is missed.
+    """Run a benchmark. Exits with 1 if a measurement misses its bar.
 
     Example: `pleach bench match --quick --json`
     """
     benches = WITH_PEERS if peers else BENCHES
     if name not in benches:
         which = "bench with --peers" if peers else "bench"
-        raise InvalidInputError(f"there is no {which} {name!r}; there are: {', '.join(benches)}")
+        raise InvalidInputError(f"unknown {which} {name!r}; choose one of {', '.join(benches)}")
     measurements = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -21,40 +21,40 @@ def broker(
     named: Annotated[str | None, typer.Argument(metavar="NAME", help="The same as --name.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in TOML; flags win over it.")] = None,
     name: Annotated[str | None, typer.Option(help="The broker's name, unique in the network.")] = None,
-    client_listen: Annotated[str | None, typer.Option(help="HOST:PORT for clients; port 0 takes any.")] = None,
+    client_listen: Annotated[str | None, typer.Option(help="HOST:PORT for clients; port 0: any free port.")] = None,
     peer_listen: Annotated[str | None, typer.Option(help="HOST:PORT for neighbours.")] = None,
     admin_listen: Annotated[str | None, typer.Option(help="HOST:PORT for /healthz /readyz /metrics /status.")] = None,
-    advertise: Annotated[str | None, typer.Option(help="HOST:PORT where other brokers find this one.")] = None,
-    client_advertise: Annotated[str | None, typer.Option(help="HOST:PORT where clients find it.")] = None,
-    admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT where operators find it.")] = None,
+    advertise: Annotated[str | None, typer.Option(help="HOST:PORT to tell other brokers.")] = None,
+    client_advertise: Annotated[str | None, typer.Option(help="HOST:PORT to tell clients.")] = None,
+    admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT to tell operators.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
     neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
-    component: Annotated[list[str] | None, typer.Option(help="What it can host: KIND=MODULE:FACTORY.")] = None,
+    component: Annotated[list[str] | None, typer.Option(help="A component kind to host: KIND=MODULE:FACTORY.")] = None,
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
-    ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring: others come by --join.")] = None,
+    ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring, for others to --join.")] = None,
     join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
     parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical, rebuild).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
-    hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions go towards the root only.")] = None,
-    advertisements: Annotated[bool | None, typer.Option(help="Publishers say beforehand what comes.")] = None,
-    merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter nobody asked for.")] = None,
-    ordering: Annotated[str | None, typer.Option(help="none, fifo or causal: kept by reconfigurations.")] = None,
-    exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
-    stabilise: Annotated[str | None, typer.Option(help="How damaged tables mend: leases or rebuild.")] = None,
-    refresh: Annotated[float | None, typer.Option(help="Mending: seconds between renewals.")] = None,
-    period: Annotated[float | None, typer.Option(help="Mending: seconds until what is not renewed goes.")] = None,
+    hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions are sent towards the root only.")] = None,
+    advertisements: Annotated[bool | None, typer.Option(help="Publishers must advertise first.")] = None,
+    merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter that is not asked for.")] = None,
+    ordering: Annotated[str | None, typer.Option(help="Order to keep: none, fifo or causal.")] = None,
+    exchange: Annotated[str | None, typer.Option(help="Default protocol of reconfigurations.")] = None,
+    stabilise: Annotated[str | None, typer.Option(help="Repair of damaged tables: leases or rebuild.")] = None,
+    refresh: Annotated[float | None, typer.Option(help="Repair: seconds between renewals.")] = None,
+    period: Annotated[float | None, typer.Option(help="Repair: seconds until entries expire.")] = None,
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
-    improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with those around.")] = None,
-    improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Say what it would do.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
-    heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,
+    improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
+    improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Only log them.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Keep the state here, over crashes.")] = None,
+    heartbeat: Annotated[float | None, typer.Option(help="Seconds between heartbeats.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Location, for the dashboard and for link costs.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
+    json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Log JSON objects, to stderr.")] = None,
     debug_faults: DebugFaults = None,
     validate: Annotated[bool, typer.Option("--validate", help="Print the effective settings and exit.")] = False,
 ) -> None:
-    """Run a broker until SIGTERM. One JSON line on stdout says where it listens.
+    """Run a broker until SIGTERM. It prints one JSON line with its addresses when it is ready.
 
     Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`,
     or as one of a ring: `pleach broker a --ring --peer-listen 127.0.0.1:7201`, `pleach broker b --join 127.0.0.1:7201`
@@ -62,8 +62,8 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    healing_pages = _given(kind=stabilise, refresh=refresh, period=period) or None
-    tables = _given(stabilise=healing_pages, heal=_given(after=heal_after) or None)
+    stabilise_table = _given(kind=stabilise, refresh=refresh, period=period) or None
+    tables = _given(stabilise=stabilise_table, heal=_given(after=heal_after) or None)
     kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     links = _given(neighbours=neighbour or None, welcome=welcome or None)
@@ -92,7 +92,7 @@ def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> Non
 
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
-    # Only a process that is to be a broker pays for loading all of one.
+    # Imported here: only a process that runs a broker needs these modules.
     from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.server.daemon import BrokerReady, Daemon  # noqa: PLC0415
     from pleach.server.logs import set_up_logs  # noqa: PLC0415
@@ -100,7 +100,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     from pleach.web.live_source import LiveSource  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
 
-    own: list[str] = []  # where the dashboard begins to look: here, once we listen
+    own: list[str] = []  # the dashboard polls this broker first, once it listens
     source = LiveSource(lambda: own, f"seen from {settings.name}")
     dashboard = Dashboard(source, host_names(settings))
 

@@ -1,6 +1,6 @@
-"""`pleach client move`: have a client go to another broker, while events flow.
+"""`pleach client move`: move a client to another broker, while events flow.
 
-Exit codes: 0 done, 1 refused, 2 what was asked for makes no sense.
+Exit codes: 0 done, 1 refused, 2 unusable input.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ app = typer.Typer(help="The clients of running brokers.", no_args_is_help=True)
 
 @app.callback()
 def _client() -> None:
-    """Have a name of its own beside its only command."""
+    """A group with one command needs a callback to keep the command's name."""
 
 
 @app.command("move")
 def move(
     client: Annotated[str, typer.Argument(help="The name of the client.")],
-    to: Annotated[str, typer.Option(help="The broker where it shall go.")],
+    to: Annotated[str, typer.Option(help="The broker that it moves to.")],
     via: Via = None,
     delay_max: Annotated[
-        float, typer.Option(help="Seconds from broker to broker at most: then neither waits for ever.", min=0.0)
+        float,
+        typer.Option(help="Upper bound of the delay between the brokers, in seconds: neither waits longer.", min=0.0),
     ] = 0.0,
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Move a client to another broker: all of it or nothing, without an event lost, doubled or out of order.
+    """Move a client to another broker, as a transaction: no event is lost, doubled or out of order.
 
     Example: `pleach client move me --to c --via 127.0.0.1:7300`
     """

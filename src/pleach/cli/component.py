@@ -1,6 +1,6 @@
-"""`pleach component`: pieces of an application that live in brokers. They move as clients do: `pleach client move`.
+"""`pleach component`: components, which are hosted by brokers. They move as clients do: `pleach client move`.
 
-Exit codes: 0 done, 1 refused, 2 what was asked for makes no sense.
+Exit codes: 0 done, 1 refused, 2 unusable input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pleach.net.http_client import ask
 from pleach.operate.apply import STEP_SECONDS_MAX
 from pleach.operate.survey import Survey, settled_survey
 
-app = typer.Typer(help="Components that live in running brokers.", no_args_is_help=True)
+app = typer.Typer(help="Components that running brokers host.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The name of the component, unique among clients.")]
 Filters = Annotated[list[str] | None, typer.Option(help="A filter; may be repeated.")]
@@ -30,15 +30,15 @@ Filters = Annotated[list[str] | None, typer.Option(help="A filter; may be repeat
 @app.command("host")
 def host(
     name: Name,
-    kind: Annotated[str, typer.Argument(help="What it is: running-sum, or a kind of the broker's settings.")],
-    at: Annotated[str, typer.Option(help="The broker where it begins.")],
+    kind: Annotated[str, typer.Argument(help="Its kind: running-sum, or one from the broker's settings.")],
+    at: Annotated[str, typer.Option(help="The broker that hosts it first.")],
     subscribe: Filters = None,
     advertise: Filters = None,
     via: Via = None,
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Have a component begin at a broker.
+    """Start a component at a broker.
 
     Example: `pleach component host sums running-sum --at a --subscribe "EXISTS amount" --via 127.0.0.1:7300`
     """
@@ -46,25 +46,25 @@ def host(
     if at not in found.found:
         raise stranger(at, found.found)
     body = {"name": name, "kind": kind, "subscribe": subscribe or [], "advertise": advertise or []}
-    _ask(found.admin[at], "/components", body, timeout, f"{name} lives at {at}", as_json=as_json)
+    _ask(found.admin[at], "/components", body, timeout, f"{name} is hosted by {at}", as_json=as_json)
 
 
 @app.command("end")
 def end(name: Name, via: Via = None, as_json: AsJson = False, timeout: Timeout = STEP_SECONDS_MAX) -> None:
-    """Have a component end, wherever it is, with all that it has.
+    """End a component, wherever it is, and delete its state.
 
     Example: `pleach component end sums --via 127.0.0.1:7300`
     """
     found = asyncio.run(settled_survey(places(via)))
     at = next((broker for broker, status in sorted(found.found.items()) if name in status.components), "")
     if not at:
-        raise SurveyError(f"no broker hosts a component {name!r}", "`pleach component list` tells who is where")
+        raise SurveyError(f"no broker hosts a component {name!r}", "`pleach component list` lists them")
     _ask(found.admin[at], "/components/end", {"name": name}, timeout, f"{name} has ended", as_json=as_json)
 
 
 @app.command("list")
 def show(via: Via = None, as_json: AsJson = False) -> None:
-    """Who lives where, and what is wrong with whom.
+    """List components with their brokers and failures.
 
     Example: `pleach component list --via 127.0.0.1:7300`
     """

@@ -1,4 +1,4 @@
-"""`pleach dashboard`: the tree in a browser."""
+"""`pleach dashboard`: the tree of brokers in a browser."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def dashboard(
         list[str] | None, typer.Argument(help="Any broker's admin address (HOST:PORT), or directories of ready lines.")
     ] = None,
     via: Via = None,
-    listen: Annotated[str, typer.Option(help="HOST:PORT of the dashboard; port 0 takes any.")] = LISTEN,
+    listen: Annotated[str, typer.Option(help="HOST:PORT of the dashboard; port 0: any free port.")] = LISTEN,
     name: Annotated[
-        list[str] | None, typer.Option(help="A host name that it is reached by, besides addresses.")
+        list[str] | None, typer.Option(help="A host name, besides addresses, at which browsers reach it.")
     ] = None,
     trace: Annotated[Path | None, typer.Option(help="Replay runs of this lake or trace, instead of brokers.")] = None,
     simulate: Annotated[
         int, typer.Option(help="Show this many simulated brokers instead.", min=0, max=BROKERS_MAX)
     ] = 0,
     seed: Annotated[int, typer.Option(help="For --simulate.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line that says where it is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line with its address.")] = False,
 ) -> None:
     """Show the tree of running brokers in a browser, and change it there. Runs until Ctrl-C.
 
-    It has no access control: whoever reaches its port may change the tree, so it listens on the loopback interface.
+    It has no access control: anyone who reaches its port may change the tree, so it listens on the loopback interface.
     Every broker shows the same page at /dashboard/ of its admin port.
 
     Example: `pleach dashboard 127.0.0.1:7301`, `pleach dashboard --trace runs/`, `pleach dashboard --simulate 1000`
     """
     places = [*(brokers or []), *(via or [])]
     if (bool(places) + bool(trace) + bool(simulate)) != 1:
-        raise InvalidInputError("what is to be shown? give a broker's admin address, or --trace LAKE, or --simulate N")
+        raise InvalidInputError("give one of: a broker's admin address, --trace LAKE, --simulate N")
     source = _source(places, trace, simulate, seed)
     run_until_interrupted(_serve(source, places, listen, name or [], as_json=as_json))
 
@@ -68,7 +68,7 @@ def _source(places: list[str], trace: Path | None, simulate: int, seed: int) -> 
 
 async def _serve(source: Source, places: list[str], listen: str, names: list[str], *, as_json: bool) -> None:
     if places:
-        await _check_somebody_answers(places)
+        await _check_any_answers(places)
     _, url = await opened(source, listen, names)
     if as_json:
         typer.echo(msgspec.json.encode({"ready": True, "url": url}).decode())
@@ -78,20 +78,20 @@ async def _serve(source: Source, places: list[str], listen: str, names: list[str
 
 
 async def opened(source: Source, listen: str, names: Sequence[str] = ()) -> tuple[asyncio.Server, str]:
-    """A dashboard that listens, and where it is found."""
+    """A dashboard that listens, and its URL."""
     address = parse_address(listen, key="--listen")
     page = Dashboard(source, [*names, address.host])
     try:
         server = await AdminServer(Site({}, mounts=page.mounts)).listen(address.host, address.port)
     except OSError as error:
-        remedy = "another dashboard may be there already; give a free one with --listen, or port 0 for any"
+        remedy = "another dashboard may use it; give a free port with --listen, or port 0 for any"
         raise SettingsError("--listen", f"{listen}: {error.strerror}", remedy) from None
     host, port, *_ = server.sockets[0].getsockname()
     return server, f"http://{Address(host, port)}/dashboard/"
 
 
-async def _check_somebody_answers(places: list[str]) -> None:
-    """A typing error shows at once, and not in an empty picture."""
+async def _check_any_answers(places: list[str]) -> None:
+    """Report a mistyped address at once, instead of showing an empty page."""
     found = await survey(places)
     if not found.found:
         raise SurveyError("no broker answers", "; ".join(f"{who}: {why}" for who, why in found.unreachable.items()))

@@ -1,4 +1,4 @@
-"""`pleach demo`: the short way to see Pleach at work."""
+"""`pleach demo`: a short demonstration of Pleach."""
 
 from __future__ import annotations
 
@@ -31,22 +31,28 @@ ACT_SECONDS_MAX = 60.0
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="For what clients draw; with --simulated another seed, another run.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the clients' random choices; with --simulated, of the whole run.")
+    ] = 1,
     seconds_per_step: Annotated[
-        float, typer.Option(help="How long each act goes on, at least.", min=0.1, max=ACT_SECONDS_MAX)
+        float, typer.Option(help="Minimum duration of each step.", min=0.1, max=ACT_SECONDS_MAX)
     ] = SECONDS_PER_STEP,
     quick: Annotated[bool, typer.Option("--quick", help=f"As --seconds-per-step {QUICK_SECONDS_PER_STEP:g}.")] = False,
     out: Annotated[Path, typer.Option(help="For the report and the trace.")] = Path("build/demo"),
-    engine: Annotated[Engine, typer.Option(help="Who judges; auto is Spark where there is a Java.")] = Engine.AUTO,
-    listen: Annotated[str, typer.Option(help="HOST:PORT of the dashboard; port 0 takes any.")] = "127.0.0.1:0",
-    simulated: Annotated[bool, typer.Option("--simulated", help="A quiet day in virtual time instead.")] = False,
+    engine: Annotated[
+        Engine, typer.Option(help="Which implementation judges; auto: Spark if Java is installed.")
+    ] = Engine.AUTO,
+    listen: Annotated[str, typer.Option(help="HOST:PORT of the dashboard; port 0: any free port.")] = "127.0.0.1:0",
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="A simulation without changes of the tree instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Nine broker processes in three zones, thirty clients under load, one change after the other, and the verdict.
 
     A link is swapped, a broker added, another removed, one killed with `kill -9`, clients are moved, a distant link
-    is exchanged, and the tree improves itself. The trace is audited on Spark, a page tells the story in pictures, and
-    everything is stopped again.
+    is exchanged, and the tree improves itself. The trace is audited on Spark, a report is written, and all
+    processes are stopped.
 
     Example: `pleach demo --seconds-per-step 8`. The exit code is 0 if nothing was lost, doubled or out of order.
     """
@@ -61,7 +67,7 @@ def demo(
 
 
 def _tell(seed: int, seconds: float, out: Path, engine: Engine, show: Show) -> bool:
-    """Data and logs of the brokers are kept only where somebody may want to read them."""
+    """Run and report. Data and logs of the brokers are kept only if the verdict is not clean."""
     out.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="pleach-demo-"))
     is_kept = True

@@ -1,4 +1,4 @@
-"""How the story of `pleach demo` looks in a terminal: what is going on, how far it is, what came of it."""
+"""Output of `pleach demo` in a terminal: the current step, the progress, the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUDIT_STEPS = 8  # that Spark's audit names; the reference has one
 
 
 class Show:
-    """An audience (demo/run.py) that tells people. `quiet`: nothing on stdout, no bar."""
+    """An audience (demo/run.py) that prints. `quiet`: nothing on stdout, no progress bar."""
 
     def __init__(self, listen: str, acts: int, seconds_per_act: float, *, quiet: bool) -> None:
         self.quiet = quiet
@@ -44,7 +44,7 @@ class Show:
         self._bar = self._progress.add_task("starting nine brokers", total=None)
 
     async def __aenter__(self) -> Self:
-        """The dashboard first: an address that it cannot have shows before any broker is started."""
+        """Start the dashboard first, so that an address in use is reported before any broker starts."""
         self._dashboard, self._url = await opened(LiveSource(self._admins, "pleach demo"), self._listen)
         self._say("[bold]Nine brokers in three zones, thirty clients under load, one change after the other.[/]")
         self._progress.start()
@@ -57,7 +57,7 @@ class Show:
         if self._dashboard is not None:
             self._dashboard.close()
 
-    # The story -----------------------------------------------------------------------------------------------
+    # The steps -----------------------------------------------------------------------------------------------
 
     def starts(self, network: LiveNetwork) -> None:
         self._network = network
@@ -82,7 +82,7 @@ class Show:
         self._progress.update(self._bar, completed=self._number * self._seconds)
 
     def drains(self) -> None:
-        self._say("\nthe load ends; waiting until nothing is under way any more")
+        self._say("\nthe load ends; waiting until no message is under way")
         self._progress.update(self._bar, description="draining", total=None)
 
     def _admins(self) -> list[str]:

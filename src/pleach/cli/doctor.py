@@ -1,4 +1,4 @@
-"""`pleach doctor`: what is missing on this machine, and how to get it."""
+"""`pleach doctor`: which optional parts are installed, and how to install the missing ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per part.")] = False,
 ) -> None:
-    """Say which parts are here, which are missing, what for, and how to get them.
+    """List the parts that are installed or missing, what they are needed for, and how to install them.
 
     Exits with 1 if a required part is missing. Example: `pleach doctor`
     """
@@ -52,7 +52,7 @@ def doctor(
 
 def _print(findings: list[Finding]) -> None:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("", "part", "found", "needed for", "how to get it"):
+    for column in ("", "part", "found", "needed for", "how to install"):
         table.add_column(column)
     for finding in findings:
         mark = "[green]✓[/]" if finding.ok else "[red]✗[/]" if finding.required else "[yellow]–[/]"

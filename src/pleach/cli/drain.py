@@ -1,6 +1,6 @@
-"""`pleach overlay drain`: move every client of a broker away, at a given rate.
+"""`pleach overlay drain`: move all clients of a broker to other brokers, at a given rate.
 
-Exit codes: 0 nobody is left, 1 someone could not be moved, 2 what was asked for makes no sense.
+Exit codes: 0 no client is left, 1 some could not be moved, 2 unusable input.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RATE = 10.0
 
 
 def drain(
-    broker: Annotated[str, typer.Argument(help="The broker that all clients shall leave.")],
+    broker: Annotated[str, typer.Argument(help="The broker whose clients move.")],
     to: Annotated[
-        list[str] | None, typer.Option(help="Where they go, in turn; may be repeated. By default its neighbours.")
+        list[str] | None, typer.Option(help="Target brokers, in turn; may be repeated. By default its neighbours.")
     ] = None,
     rate: Annotated[float, typer.Option(help="Clients per second, at most.", min=0.01, max=1_000.0)] = RATE,
     via: Via = None,
@@ -34,7 +34,7 @@ def drain(
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Move every client of a broker to others, while events flow. Exits with 1 if one is left, and names it.
+    """Move all clients of a broker to other brokers, while events flow. Exits with 1 if one is left, and names it.
 
     Example: `pleach overlay drain c --rate 5 --to a --to b --via 127.0.0.1:7300`
     """
@@ -77,7 +77,7 @@ def report(planned: BrokerDrain, ends: list[MoveEnd], *, as_json: bool, to_stder
         typer.echo(msgspec.json.encode(told).decode())
         return
     for end in left:
-        word = "stays" if end.state is OperationState.REFUSED else "has not been heard of"
+        word = "stays" if end.state is OperationState.REFUSED else "may still be moving"
         _say(f"{end.client} {word}: {end.reason}", to_stderr=to_stderr)
     slowest = max((end.seconds for end in moved), default=0.0)
     total = f"{len(moved):,} of {len(ends):,} clients have left {planned.broker}, the slowest in {slowest:.2f} s"

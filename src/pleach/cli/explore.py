@@ -1,18 +1,20 @@
-"""`pleach explore`: try every order in which messages can arrive."""
+"""`pleach explore`: check every order in which messages can arrive."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pleach.cli.show import progress_bar
 from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
@@ -33,16 +35,16 @@ def explore(
     exchange: Annotated[str, typer.Option(help=f"The protocol, instead of the file's: {', '.join(EXCHANGES)}.")] = "",
     plant: Annotated[str, typer.Option(help=f"Plant a bug: {', '.join(sorted(PLANTS))}.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the failing schedule to this file.")] = None,
-    instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Client links take no time.")] = False,
-    timers: Annotated[bool, typer.Option("--timers", help="Timers may fire, at any moment.")] = False,
+    instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Links of clients have no delay.")] = False,
+    timers: Annotated[bool, typer.Option("--timers", help="Timers may fire at any moment.")] = False,
     states: Annotated[int, typer.Option(min=1, help="Give up after this many states.")] = STATES_MAX,
     only: Annotated[str, typer.Option(help=f"Count one kind of failure only: {', '.join(KINDS)}.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Try every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
+    """Check every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
 
-    Times in the scenario order only what one client does. Exits with 0 if nothing fails, 1 if something does, 2 if
-    the bound came first or the scenario cannot be explored.
+    Times in the scenario only order the actions of one client. Exits with 0 if nothing fails, 1 if something does, 2 if
+    the bound was reached first or the scenario cannot be explored.
 
     Example: `pleach explore examples/chain-of-three.toml --plant overtaking-unsubscription --out schedule.json`
     then `pleach sim examples/chain-of-three.toml --schedule schedule.json`
@@ -57,7 +59,12 @@ def explore(
     with _progress(quiet=as_json) as on_progress:
         options = ExploreOptions(instant_clients=instant_clients, timers=timers)
         result = search.explore(
-            scenario, plant=plant, options=options, states_max=states, only=only, on_progress=on_progress
+            scenario,
+            plant=plant,
+            options=options,
+            states_max=states,
+            only=only,
+            on_progress=None if as_json else on_progress,
         )
     if out and result.finding:
         _write(out, schedule_text(result.finding.schedule))
@@ -130,25 +137,15 @@ def _show_replay(console: Console, finding: Counterexample, file: Path, out: Pat
     command = f"pleach sim {file} --schedule {out or SCHEDULE_FILE}"
     console.print(escape(command), soft_wrap=True, highlight=False)
     if finding.verdict is None:
-        console.print("(clients notice nothing of it there: only the brokers' insides are wrong)")
+        console.print("(the replay shows no violation: only internal state of brokers is wrong)")
 
 
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """States, depth and rate on stderr, gone when all is done."""
-    if quiet:
-        yield None
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("exploring: {task.completed:,.0f} states, depth {task.fields[depth]}, {task.fields[rate]:,.0f}/s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None, depth=0, rate=0.0)
+def _progress(*, quiet: bool) -> AbstractContextManager[Callable[[int, int], None]]:
+    """States, depth and rate."""
+    text = TextColumn("exploring: {task.completed:,.0f} states, depth {task.fields[depth]}, {task.fields[rate]:,.0f}/s")
+    started = monotonic()
 
-        def report(states: int, depth: int) -> None:
-            elapsed = progress.tasks[task].elapsed
-            progress.update(task, completed=states, depth=depth, rate=states / elapsed if elapsed else 0.0)
+    def shown(states: int, depth: int) -> dict[str, float]:
+        return {"completed": states, "depth": depth, "rate": states / max(monotonic() - started, 1e-9)}
 
-        yield report
+    return progress_bar(SpinnerColumn(), text, TimeElapsedColumn(), quiet=quiet, shown=shown, depth=0, rate=0.0)

@@ -1,6 +1,6 @@
-"""`pleach overlay heal`: a broker is dead for good; have one of its neighbours start a stand-in, now.
+"""`pleach overlay heal`: start a stand-in for a broker that will not return.
 
-Exit codes: 0 its place is taken, 1 refused or not within the time, 2 what was asked for makes no sense.
+Exit codes: 0 a stand-in serves, 1 refused or not in time, 2 unusable input.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ LOOK_SECONDS = 0.25
 
 
 def heal(
-    broker: Annotated[str, typer.Argument(help="The broker that never comes back.")],
+    broker: Annotated[str, typer.Argument(help="The broker that will not return.")],
     via: Via = None,
     as_json: AsJson = False,
     timeout: Timeout = SECONDS_MAX,
 ) -> None:
-    """Start a stand-in for a broker that is dead for good, without waiting for `after` of its settings.
+    """Start a stand-in for a broker that will not return, without waiting for `after` of the settings.
 
-    Refused if it is alive.
+    Refused if the broker answers.
 
     Example: `pleach overlay heal c --via 127.0.0.1:7300`
     """
-    with Console(stderr=True).status(f"a stand-in for {escape(broker)} is started"):
+    with Console(stderr=True).status(f"starting a stand-in for {escape(broker)}"):
         refusal, guardian = asyncio.run(_healed(broker, places(via), timeout))
     if as_json:
         told = {"broker": broker, "complete": not refusal, "stand_in_at": guardian, "reason": refusal}
         typer.echo(msgspec.json.encode(told).decode())
     else:
-        end = f"not done: {refusal}" if refusal else f"a stand-in for {broker} serves, beside {guardian}"
+        end = f"not done: {refusal}" if refusal else f"a stand-in for {broker} serves, started by {guardian}"
         Console().print(end, highlight=False, markup=False, soft_wrap=True)
     if refusal:
         raise typer.Exit(EXIT_REFUSED)
 
 
 async def _healed(broker: str, via: list[str], seconds_max: float) -> tuple[str, str]:
-    """Why it was not done, if it was not, and who was asked."""
+    """Why it was not done (empty if it was), and the broker that was asked."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds_max
     found = await survey(via)
@@ -67,8 +67,8 @@ async def _healed(broker: str, via: list[str], seconds_max: float) -> tuple[str,
 
 
 def _guardian(found: Survey, broker: str) -> str:
-    """The first of its neighbours that answer; raises SurveyError where there is none."""
+    """The first of its neighbours that answers; raises SurveyError where there is none."""
     neighbours = [name for name, status in sorted(found.found.items()) if broker in status.neighbours]
     if not neighbours:
-        raise SurveyError(f"no broker that answers has a neighbour {broker!r}", "name one that has with --via")
+        raise SurveyError(f"no broker that answers has a neighbour {broker!r}", "give the address of one with --via")
     return neighbours[0]

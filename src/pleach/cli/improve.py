@@ -1,7 +1,6 @@
-"""`pleach overlay improve`: the tree of running brokers follows their traffic.
+"""`pleach overlay improve`: adapt the tree of running brokers to their traffic.
 
-Exit codes: 0 also where there is nothing to gain; 1 if something was not carried out or not seen at the end; 2 what was
-asked for makes no sense, or no broker answers.
+Exit codes: 0 also where there is nothing to gain; 1 if the last round failed; 2 unusable input, or no broker answers.
 """
 
 from __future__ import annotations
@@ -48,44 +47,44 @@ class EngineName(StrEnum):
 def improve_tree(
     brokers: Annotated[list[str] | None, typer.Argument(help="Admin addresses (HOST:PORT), or ready lines.")] = None,
     via: Via = None,
-    every: Annotated[str, typer.Option(help="Time between looks: 10s, 500ms.")] = f"{EVERY_SECONDS:g}s",
-    saving_min: Annotated[str, typer.Option(help="Leave the tree unless this is saved.")] = f"{SAVING_MIN:.0%}",
+    every: Annotated[str, typer.Option(help="Time between rounds: 10s, 500ms.")] = f"{EVERY_SECONDS:g}s",
+    saving_min: Annotated[str, typer.Option(help="Least saving for which links are exchanged.")] = f"{SAVING_MIN:.0%}",
     actions: Annotated[
-        int, typer.Option("--actions-max-per-minute", help="Exchanges of a link.", min=1, max=1_000)
+        int, typer.Option("--actions-max-per-minute", help="Most exchanges of links.", min=1, max=1_000)
     ] = ACTIONS_PER_MINUTE_MAX,
-    degree_max: Annotated[int, typer.Option(help="Neighbours of a broker.", min=2)] = DEGREE_MAX,
-    costs: Annotated[Path | None, typer.Option(help="What links cost (TOML); else brokers measure it.")] = None,
-    protocol: Annotated[str, typer.Option(help="How links are exchanged.")] = AUTO,
-    once: Annotated[bool, typer.Option("--once", help="One look, and what follows from it.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
-    engine: Annotated[EngineName, typer.Option(help="What makes plans of what was seen.")] = EngineName.PLAIN,
-    telemetry: Annotated[Path | None, typer.Option(help="spark: keep what was seen here.")] = None,
-    master: Annotated[str, typer.Option(help="spark: its master.")] = "local[*]",
-    starts: Annotated[int, typer.Option(help="Searches per look.", min=1, max=1_000)] = STARTS,
+    degree_max: Annotated[int, typer.Option(help="Most neighbours of a broker.", min=2)] = DEGREE_MAX,
+    costs: Annotated[Path | None, typer.Option(help="Costs of links (TOML); by default measured delays.")] = None,
+    protocol: Annotated[str, typer.Option(help="Protocol of the exchanges.")] = AUTO,
+    once: Annotated[bool, typer.Option("--once", help="One round only.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the exchanges, and change nothing.")] = False,
+    engine: Annotated[EngineName, typer.Option(help="Where trees are searched.")] = EngineName.PLAIN,
+    telemetry: Annotated[Path | None, typer.Option(help="spark: keep the observations here.")] = None,
+    master: Annotated[str, typer.Option(help="spark: its master URL.")] = "local[*]",
+    starts: Annotated[int, typer.Option(help="Searches per round.", min=1, max=1_000)] = STARTS,
     seed: Annotated[int, typer.Option(help="The same seed finds the same tree.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Watch where events go, and exchange links as long as that makes them cheaper. Nothing is lost meanwhile.
+    """Observe the traffic, and exchange links while that makes events cheaper. No event is lost.
 
-    Goes on until it is interrupted, and says of every look what events cost, and what they will cost.
+    Runs until it is interrupted, and prints for every round what events cost, and what they will cost.
 
     Example: `pleach overlay improve 127.0.0.1:7300 --every 10s --saving-min 5% --actions-max-per-minute 6 --dry-run`
     """
     check_protocol(protocol)
     rules = Rules(_share(saving_min), degree_max)
     prices = prices_in(costs) if costs else None
-    wish = ImproveOptions(_seconds(every), rules, actions, prices, protocol, starts, seed, dry_run)
+    options = ImproveOptions(_seconds(every), rules, actions, prices, protocol, starts, seed, dry_run)
     seen: list[ImproveRound] = []
     where = places([*(brokers or []), *(via or [])])
-    with _engine(engine, telemetry, master) as chosen, _progress(wish, is_shown=once and not as_json):
-        run_until_interrupted(_improved(where, wish, chosen, seen, once=once, as_json=as_json))
+    with _engine(engine, telemetry, master) as chosen, _progress(options, is_shown=once and not as_json):
+        run_until_interrupted(_improved(where, options, chosen, seen, once=once, as_json=as_json))
     if seen and seen[-1].trouble:
         raise typer.Exit(EXIT_TROUBLE)
 
 
 async def _improved(
     where: list[str],
-    wish: ImproveOptions,
+    options: ImproveOptions,
     engine: ImproveEngine,
     seen: list[ImproveRound],
     *,
@@ -94,9 +93,9 @@ async def _improved(
 ) -> None:
     def tell(done: ImproveRound) -> None:
         seen[:] = [done]
-        _tell(done, wish, as_json=as_json)
+        _print_round(done, options, as_json=as_json)
 
-    await improve(where, wish, rounds_max=1 if once else None, on_round=tell, engine=engine)
+    await improve(where, options, rounds_max=1 if once else None, on_round=tell, engine=engine)
 
 
 @contextmanager
@@ -117,27 +116,27 @@ def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[I
 
 
 @contextmanager
-def _progress(wish: ImproveOptions, *, is_shown: bool) -> Iterator[None]:
+def _progress(options: ImproveOptions, *, is_shown: bool) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_shown) as progress:
-        progress.add_task(f"observing events for {wish.every:g} s", total=None)
+        progress.add_task(f"observing events for {options.every:g} s", total=None)
         yield
 
 
-# What is told --------------------------------------------------------------------------------------------------------
+# Output -------------------------------------------------------------------------------------------------------------
 
 
-def _tell(done: ImproveRound, wish: ImproveOptions, *, as_json: bool) -> None:
+def _print_round(done: ImproveRound, options: ImproveOptions, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.encode(msgspec.to_builtins(done) | {"dry_run": wish.dry_run}).decode())
+        typer.echo(msgspec.json.encode(msgspec.to_builtins(done) | {"dry_run": options.dry_run}).decode())
         return
     console = Console()
-    for line in told(done, is_dry=wish.dry_run):
+    for line in lines_of(done, is_dry=options.dry_run):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def told(done: ImproveRound, *, is_dry: bool) -> Iterator[str]:
-    """A line for people, and one for each exchange."""
+def lines_of(done: ImproveRound, *, is_dry: bool) -> Iterator[str]:
+    """A line for the round, and one for each exchange."""
     head = f"{datetime.fromtimestamp(done.at, UTC):%H:%M:%S} "
     if not done.cost:
         yield f"{head} {done.trouble or done.verdict}"
@@ -155,7 +154,7 @@ def told(done: ImproveRound, *, is_dry: bool) -> Iterator[str]:
         yield f"          {done.trouble}"
 
 
-# What is given on the command line -----------------------------------------------------------------------------------
+# Options as texts ----------------------------------------------------------------------------------------------------
 
 
 def _seconds(text: str) -> float:
@@ -164,7 +163,7 @@ def _seconds(text: str) -> float:
     try:
         return float(number) * UNITS[unit]
     except (ValueError, KeyError):
-        raise InvalidInputError(f"--every: {text!r} is no time; write 10s, 500ms or 1min") from None
+        raise InvalidInputError(f"--every: {text!r} is not a time; write 10s, 500ms or 1min") from None
 
 
 def _share(text: str) -> float:
@@ -173,5 +172,5 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0.0 <= share < 1.0:
-        raise InvalidInputError(f"--saving-min: {text!r} is no share; write 5% or 0.05")
+        raise InvalidInputError(f"--saving-min: {text!r} is not a share; write 5% or 0.05")
     return share

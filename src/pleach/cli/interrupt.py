@@ -1,4 +1,4 @@
-"""Commands that run until they are interrupted: SIGINT, SIGTERM and a terminal that closes end them in good order."""
+"""Commands that run until they are interrupted, by SIGINT, SIGTERM or SIGHUP, and then end in an orderly way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
-    """Whether the work came to its own end. A signal cancels it, so that connections are closed; a second one kills."""
+    """True if the work ended by itself. A signal cancels it, so that connections are closed; a second one kills."""
     return asyncio.run(_watched(work))
 
 
@@ -17,14 +17,14 @@ async def _watched(work: Coroutine[Any, Any, None]) -> bool:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
 
-    heeded = _heeded()
+    handled = _handled()
 
     def interrupt() -> None:
-        for number in heeded:
+        for number in handled:
             loop.remove_signal_handler(number)
         task.cancel()
 
-    for number in heeded:
+    for number in handled:
         loop.add_signal_handler(number, interrupt)
     await asyncio.wait([task])
     if task.cancelled():
@@ -33,7 +33,7 @@ async def _watched(work: Coroutine[Any, Any, None]) -> bool:
     return True
 
 
-def _heeded() -> tuple[signal.Signals, ...]:
-    """Who was started with `nohup` shall outlive its terminal."""
-    is_alone = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return (signal.SIGINT, signal.SIGTERM) if is_alone else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+def _handled() -> tuple[signal.Signals, ...]:
+    """Without SIGHUP if it is ignored, as under `nohup`."""
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM) if is_ignored else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

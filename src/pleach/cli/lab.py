@@ -1,4 +1,4 @@
-"""`pleach lab`: experiments, in campaigns of seeded simulations on Spark, and the report of what they gave."""
+"""`pleach lab`: experiments, as campaigns of seeded simulations on Spark, and their report."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ EXIT_FAILED = 1
 LAKE_DEFAULT = Path("lake")
 OUT_DEFAULT = Path("docs/results")
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; none means all.")]
-SizeOption = Annotated[Size, typer.Option(help="How many cases, nodes and seeds.")]
-SeedsOption = Annotated[int, typer.Option(min=0, help="Of each case; 0: as many as the size says.")]
-LakeOption = Annotated[Path, typer.Option(help="Where results are kept.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments; by default all.")]
+SizeOption = Annotated[Size, typer.Option(help="Number of cases, nodes and seeds.")]
+SeedsOption = Annotated[int, typer.Option(min=0, help="Seeds of each case; 0: the default of the size.")]
+LakeOption = Annotated[Path, typer.Option(help="Directory of the results.")]
 MasterOption = Annotated[str, typer.Option(help="The Spark master.")]
-CampaignOption = Annotated[str, typer.Option(help="Results of one campaign never mix with another's.")]
+CampaignOption = Annotated[str, typer.Option(help="Name of the campaign; results of two campaigns are kept apart.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 app = typer.Typer(
@@ -52,7 +52,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_experiments(as_json: JsonOption = False) -> None:
-    """Say which experiments there are, their figures, and how many runs each size takes.
+    """List the experiments, their figures, and the number of runs of each size.
 
     Example: `pleach lab list`
     """
@@ -80,24 +80,22 @@ def run(
     lake: LakeOption = LAKE_DEFAULT,
     master: MasterOption = "local[*]",
     campaign: CampaignOption = CAMPAIGN_DEFAULT,
-    force: Annotated[
-        bool, typer.Option("--force", help="Throw away what another version of the code has measured.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Discard results of another version of the code.")] = False,
     partitions: Annotated[
-        int, typer.Option(min=0, help="Of one Spark job, at most; 0: four per core. Results do not depend on it.")
+        int, typer.Option(min=0, help="Most partitions of a Spark job; 0: four per core. Results do not depend on it.")
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Run what is missing of experiments, on all cores, and keep the results in the lake.
+    """Run the missing runs of experiments, on all cores, and keep the results in the lake.
 
-    Interrupted or killed, start it again: it goes on where it was. A run that fails is reported with the command that
+    After an interruption, start it again: it continues. A run that fails is reported with the command that
     replays it, and does not stop the others; the exit code is 1 then.
 
     Example: `pleach lab run hops --size quick`
     """
     experiments = _chosen(names, lake, campaign)
     for experiment, results in experiments:
-        check_code(experiment, results, force=force)  # all before the first is started
+        check_code(experiment, results, force=force)  # all are checked before the first starts
     failed = False
     with _session(master) as spark:
         for experiment, results in experiments:
@@ -142,23 +140,26 @@ def report(
     size: SizeOption = Size.USUAL,
     seeds: SeedsOption = 0,
     lake: LakeOption = LAKE_DEFAULT,
-    out: Annotated[Path, typer.Option(help="Where figures, numbers and the page go.")] = OUT_DEFAULT,
+    out: Annotated[Path, typer.Option(help="Directory for figures, numbers and the page.")] = OUT_DEFAULT,
     master: MasterOption = "local[*]",
     campaign: CampaignOption = CAMPAIGN_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw what was measured, judge it, and set it beside what was published.
+    """Draw the results, judge them, and compare them with what was published.
 
-    Without names: every experiment that the lake has results of. Exits with 1 if runs have failed or are missing.
+    Without names: all experiments that have results in the lake. Exits with 1 if runs have failed or are missing.
 
     Example: `pleach lab report hops --size quick --out report`
     """
-    load_matplotlib()  # what is missing is said before the work, not after it
+    load_matplotlib()  # a missing library is reported before the work
     chosen = [each for each in _chosen(names, lake, campaign) if names or each.results.code]
     if not chosen:
         raise LakeError(f"{lake}: campaign {campaign!r} has no results; `pleach lab run` makes some")
     with _session(master) as spark, progress_of_report(len(chosen), quiet=as_json) as advance:
-        measured = [advance(measured_in(spark, experiment, size, results, seeds)) for experiment, results in chosen]
+        measured = []
+        for experiment, results in chosen:
+            measured.append(measured_in(spark, experiment, size, results, seeds))
+            advance()
     entries = write_report(measured, out)
     if as_json:
         for entry in entries:
@@ -175,9 +176,9 @@ def judge(
     out: Annotated[Path, typer.Option(help="The report.")] = OUT_DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge the numbers of an earlier report once more, and write its page anew; pictures and numbers stay.
+    """Judge the numbers of an earlier report again, and rewrite its page; figures and numbers stay.
 
-    For judges that have changed since: it takes neither a lake nor Spark. Says which findings are others now.
+    For changed criteria: it needs neither a lake nor Spark. Prints which findings have changed.
 
     Example: `pleach lab judge --out report`
     """
@@ -199,7 +200,7 @@ def replay(
     seed: Annotated[int, typer.Option(min=0, help="The seed.", show_default=False)],
     as_json: JsonOption = False,
 ) -> None:
-    """Do one run of an experiment in this process, and show what it gives, or where it fails (exit code 1).
+    """Repeat one run of an experiment in this process, and print its samples, or its failure (exit code 1).
 
     Example: `pleach lab replay hops --case '{"brokers":8,"routing":"simple","share":1.0}' --seed 3`
     """
@@ -219,7 +220,7 @@ def replay(
 
 
 def _experiments() -> Mapping[str, Experiment]:
-    # With it comes numpy: a third of the time that `pleach pub` would take to start.
+    # It imports numpy, which takes long.
     from pleach.lab.registry import EXPERIMENTS  # noqa: PLC0415
 
     return EXPERIMENTS
@@ -237,13 +238,13 @@ class Chosen(NamedTuple):
 
 
 def _chosen(names: list[str] | None, lake: Path, campaign: str) -> list[Chosen]:
-    """The experiments of these names, each once; all where there are none."""
+    """The experiments of these names, each once; without names all."""
     return [Chosen(_experiment(name), Results(lake, campaign, name)) for name in dict.fromkeys(names or _experiments())]
 
 
 @contextmanager
 def _session(master: str) -> Iterator[SparkSession]:
-    """A session for this command; one that was there before is used, and left alone."""
+    """A Spark session for this command; an existing one is used, and not stopped."""
     was_there = load_spark().SparkSession.getActiveSession() is not None
     spark = spark_session(master, app="pleach lab", settings=LIGHT_JVM)
     try:

@@ -1,28 +1,27 @@
-"""How experiments look in a terminal: what there is, a campaign on its way and at its end, findings, samples."""
+"""Output of experiments in a terminal: the list, progress and end of campaigns, findings, samples."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from math import isnan
 from statistics import fmean
-from typing import TypeVar
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pleach.cli.show import progress_bar
 from pleach.lab.campaigns import Ended, replay_command, tasks_of
 from pleach.lab.experiment import Experiment, Sample, Size
 from pleach.lab.findings import Status
 from pleach.lab.report import IndexEntry
 from pleach.spark.campaign import CampaignProgress as Course
 from pleach.spark.results import Results
-
-T = TypeVar("T")
 
 FAILURES_SHOWN_MAX = 10
 COLOURS = {
@@ -46,7 +45,7 @@ def show_experiments(console: Console, experiments: Iterable[Experiment]) -> Non
 
 def show_ended(console: Console, ended: Ended, results: Results) -> None:
     done = ended.tasks - ended.already
-    before = f", {ended.already:,} were there already" if ended.already else ""
+    before = f", {ended.already:,} existed already" if ended.already else ""
     failed = f", [red]{len(ended.failures):,} failed[/]" if ended.failures else ""
     console.print(f"[bold]{ended.experiment}[/] ({ended.size}): {done:,} runs done{before}{failed}", highlight=False)
     for outcome in ended.failures[:FAILURES_SHOWN_MAX]:
@@ -89,47 +88,22 @@ def _table(names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
     return table
 
 
-# On the way --------------------------------------------------------------------------------------------------
+# Progress --------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def progress_of_campaign(name: str, *, quiet: bool) -> Iterator[Callable[[Course], None]]:
-    """A bar with rate and time left on stderr, gone when the campaign is over."""
-    if quiet:
-        yield lambda _course: None
-        return
-    columns = (
-        TextColumn(name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda course: bar.update(
-            task, completed=course.done, total=course.total, description=_course_text(course)
-        )
+def progress_of_campaign(name: str, *, quiet: bool) -> AbstractContextManager[Callable[[Course], None]]:
+    """A progress bar with rate and time left."""
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    return progress_bar(*columns, TimeElapsedColumn(), quiet=quiet, shown=_course_fields)
 
 
-def _course_text(course: Course) -> str:
+def _course_fields(course: Course) -> dict[str, Any]:
     left = "" if isnan(course.left) else f", {timedelta(seconds=round(course.left))} left"
     failed = f", [red]{course.failed:,} failed[/]" if course.failed else ""
-    return f"{course.rate:,.1f}/s{left}{failed}"
+    return {"completed": course.done, "total": course.total, "description": f"{course.rate:,.1f}/s{left}{failed}"}
 
 
-@contextmanager
-def progress_of_report(experiments: int, *, quiet: bool) -> Iterator[Callable[[T], T]]:
-    """A bar over experiments on stderr; each goes through the function when it is read."""
-    if quiet:
-        yield lambda read: read
-        return
+def progress_of_report(experiments: int, *, quiet: bool) -> AbstractContextManager[Callable[[], None]]:
+    """A progress bar over experiments; each call advances it."""
     columns = (TextColumn("summing up"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=experiments)
-
-        def advance(read: T) -> T:
-            bar.advance(task)
-            return read
-
-        yield advance
+    return progress_bar(*columns, total=experiments, quiet=quiet, shown=lambda: {"advance": 1})

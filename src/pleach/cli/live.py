@@ -26,7 +26,7 @@ EXIT_VIOLATIONS = 1
 
 def live(
     file: Annotated[Path, typer.Argument(help="A scenario file (TOML).", show_default=False)],
-    seed: Annotated[int, typer.Option(help="For what clients draw; timing is the machine's.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the clients' random choices; timing is real.")] = 1,
     trace: Annotated[Path | None, typer.Option(help="Write the trace into this lake, a directory.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep logs and data directories here.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if the verdict is not clean.")] = False,

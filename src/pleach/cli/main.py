@@ -1,46 +1,82 @@
-"""`pleach`: the entry point. Each command lives in the module of its name; errors become one line and exit code 2."""
+"""`pleach`: the entry point. Errors become one line and exit code 2.
+
+Each command is in the module of its name, which is loaded when the command is called: a command starts without the
+modules of the others.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections import UserDict
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from pleach import __version__
-from pleach.cli.on_demand import GroupOnDemand
 from pleach.errors import PleachError
 
 EXIT_UNUSABLE = 2
 
 
-class PleachCommands(GroupOnDemand):
-    names = (
-        "demo",
-        "sim",
-        "audit",
-        "explore",
-        "model",
-        "bench",
-        "doctor",
-        "broker",
-        "pub",
-        "sub",
-        "live",
-        "dashboard",
-        "overlay",
-        "client",
-        "component",
-        "spark",
-        "lab",
-    )
+COMMANDS = (
+    "demo",
+    "sim",
+    "audit",
+    "explore",
+    "model",
+    "bench",
+    "doctor",
+    "broker",
+    "pub",
+    "sub",
+    "live",
+    "dashboard",
+    "overlay",
+    "client",
+    "component",
+    "spark",
+    "lab",
+)  # in the order in which `--help` shows them
+
+
+class Commands(UserDict[str, Any]):
+    """Commands by name; each is the `app` of the module of its name, or the function of its name there."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(dict.fromkeys(names))
+
+    def __getitem__(self, name: str) -> Any:
+        if super().__getitem__(name) is None:
+            self[name] = _load(name)
+        return super().__getitem__(name)
+
+
+class PleachCommands(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands(COMMANDS)
+
+
+def _load(name: str) -> Any:
+    module = import_module(f"pleach.cli.{name}")
+    inner = getattr(module, "app", None)
+    if inner is None:
+        inner = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+        inner.command(name)(getattr(module, name))
+    command = typer.main.get_command(inner)
+    command.name = name
+    return command
 
 
 app = typer.Typer(
     name="pleach",
     cls=PleachCommands,
-    help="Content-based publish/subscribe whose broker tree re-weaves itself while events flow.",
+    help="Content-based publish/subscribe with a tree of brokers that is reconfigured while events flow.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -62,7 +98,7 @@ def _options(
 
 
 def run() -> None:
-    """Run a command and turn what it raises on purpose into a line on stderr."""
+    """Run a command; print a PleachError as one line on stderr."""
     try:
         app(prog_name="pleach")
     except PleachError as error:

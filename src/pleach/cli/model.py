@@ -1,4 +1,4 @@
-"""`pleach model`: filter or flood? What a described network costs, computed rather than run."""
+"""`pleach model`: the costs of filtering and of flooding in a network, computed rather than measured."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ def model(
     file: Annotated[Path | None, typer.Argument(help="A network described in TOML.", show_default=False)] = None,
     fanout: Annotated[int, typer.Option(help="Without a file: a complete tree with this many children each,")] = 3,
     levels: Annotated[int, typer.Option(help="and this many levels.")] = 5,
-    subscriptions: Annotated[float, typer.Option(help="Active ones, on average, at the leaves.")] = 100_000,
-    classes: Annotated[int, typer.Option(help="Different filters.")] = 1_000,
-    lifetime: Annotated[float, typer.Option(help="Of a subscription, in seconds.")] = 600,
+    subscriptions: Annotated[float, typer.Option(help="Active subscriptions, on average, at the leaves.")] = 100_000,
+    classes: Annotated[int, typer.Option(help="Number of different filters.")] = 1_000,
+    lifetime: Annotated[float, typer.Option(help="Lifetime of a subscription, in seconds.")] = 600,
     refresh: Annotated[float, typer.Option(help="Seconds between two refreshes of a lease.")] = 60,
     publications: Annotated[float, typer.Option(help="Events per second, of all classes.")] = 1_000,
-    publishers: Annotated[Publishers, typer.Option(help="Where they are.")] = Publishers.LEAVES,
-    peer_to_peer: Annotated[bool, typer.Option("--peer-to-peer", help="No root: shortest ways.")] = False,
+    publishers: Annotated[Publishers, typer.Option(help="Where publishers are.")] = Publishers.LEAVES,
+    peer_to_peer: Annotated[
+        bool, typer.Option("--peer-to-peer", help="Peer-to-peer routing on shortest paths, without a root.")
+    ] = False,
     cover: Annotated[float, typer.Option(help="Probability that a class covers another (0: identity).")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="Draw costs against subscriptions (PNG, SVG, PDF).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Filter or flood? Messages per second of both, and up to how many subscriptions filtering saves.
+    """Compute messages per second of filtering and of flooding, and the number of subscriptions where they break even.
 
-    Exits with 0 whatever the answer, 2 if the description makes no sense.
+    Exits with 0 whatever the result, 2 if the input is unusable.
 
     Example: `pleach model --subscriptions 250000 --lifetime 60`
     or `pleach model examples/model/network.toml --peer-to-peer`
@@ -73,7 +75,7 @@ def _show(console: Console, found: Costs, subscriptions: float, even: float | No
         ("flooding", found.flooding),
         ("filtering", found.notifications + found.control),
         ("  events", found.filtering),
-        ("  events on their way to the root", found.detour),
+        ("  events towards the root", found.detour),
         ("  leases", found.leases),
         ("  (un)subscriptions", found.toggles),
         ("saved by filtering", found.saved),

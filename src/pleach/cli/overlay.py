@@ -69,8 +69,8 @@ app = typer.Typer(help="The tree of brokers: look at it, and change it while eve
 @app.command("swap")
 def swap(
     a: Annotated[str, typer.Argument(help="The broker whose link moves.")],
-    b: Annotated[str, typer.Argument(help="Its neighbour now.")],
-    c: Annotated[str, typer.Argument(help="Its neighbour then: a neighbour of B.")],
+    b: Annotated[str, typer.Argument(help="Its current neighbour.")],
+    c: Annotated[str, typer.Argument(help="Its new neighbour, which is a neighbour of B.")],
     protocol: Protocol = "",
     via: Via = None,
     dry_run: DryRun = False,
@@ -86,7 +86,8 @@ def swap(
     def planned(found: Survey) -> Plan:
         tree = found.topology()
         named = _recommended(ONE_SWAP, found) if protocol == AUTO else protocol
-        check_fits(named, found.circumstances)
+        if named:
+            check_fits(named, found.circumstances)
         return Plan.of(tree, [SwapStep(a, b, c, named)])
 
     _change(via, planned, ChangeOptions(dry_run, as_json, timeout))
@@ -94,15 +95,15 @@ def swap(
 
 @app.command("exchange")
 def exchange(
-    remove: Annotated[str, typer.Option(help="The link that goes: X-Y.")],
-    add: Annotated[str, typer.Option(help="The link that comes: U-V.")],
+    remove: Annotated[str, typer.Option(help="The link to remove: X-Y.")],
+    add: Annotated[str, typer.Option(help="The link to add: U-V.")],
     protocol: Protocol = "",
     via: Via = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Replace any link by any other that leaves a tree: by swaps, or at once by a protocol for the whole cycle.
+    """Replace a link by another one such that a tree remains: by swaps, or by one protocol run along the cycle.
 
     Example: `pleach overlay exchange --remove a-b --add a-d --protocol auto --via 127.0.0.1:7300`
     """
@@ -121,16 +122,16 @@ def exchange(
 
 @app.command("add")
 def add(
-    broker: Annotated[str, typer.Argument(help="A broker that runs, and has no neighbours.")],
-    to: Annotated[str, typer.Option(help="Its neighbour-to-be.")] = "",
-    into: Annotated[str, typer.Option(help="Or the link that it is put into: X-Y.")] = "",
-    at: Annotated[str, typer.Option(help="Its admin address, unless a --via leads there.")] = "",
+    broker: Annotated[str, typer.Argument(help="A running broker without neighbours.")],
+    to: Annotated[str, typer.Option(help="Its new neighbour.")] = "",
+    into: Annotated[str, typer.Option(help="Or the link that it is inserted into: X-Y.")] = "",
+    at: Annotated[str, typer.Option(help="Its admin address, unless --via names it.")] = "",
     via: Via = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Let a new broker join the tree, as a leaf or in the middle of a link.
+    """Add a running broker to the tree, as a leaf or in the middle of a link.
 
     Example: `pleach overlay add d --to a --at 127.0.0.1:7304 --via 127.0.0.1:7301`
     """
@@ -148,28 +149,28 @@ def add(
 
 @app.command("remove")
 def remove(
-    broker: Annotated[str, typer.Argument(help="The broker that goes.")],
+    broker: Annotated[str, typer.Argument(help="The broker to remove.")],
     to: Annotated[str | None, typer.Option(help="The neighbour that gets its links and clients.")] = None,
-    moving: Annotated[bool, typer.Option("--moving", help="Clients and components move away first.")] = False,
+    moving: Annotated[bool, typer.Option("--moving", help="Move clients and components away first.")] = False,
     detach_absent: DetachAbsent = False,
     via: Via = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Take a broker out of the tree. Its clients go to a neighbour without noticing, and then its process ends.
+    """Remove a broker from the tree. Its clients are redirected to a neighbour, and then its process ends.
 
-    Components that it hosts would end with it: with --moving they move first, as clients do, each as a transaction.
+    Components that it hosts would end with it: with --moving they move first, as clients do, each in a transaction.
 
     Example: `pleach overlay remove b --moving --via 127.0.0.1:7301`
     """
     if moving and not dry_run:
-        _empty(places(via), broker, to, timeout)
+        _move_all(places(via), broker, to, timeout)
 
     def planned(found: Survey) -> Plan:
         plan = remove_broker(found.topology(), broker, to=to)
         if not moving:
-            check_uninhabited(found, broker)
+            check_hosts_nothing(found, broker)
         return plan
 
     _change(via, planned, ChangeOptions(dry_run, as_json, timeout, detach_absent=detach_absent))
@@ -182,7 +183,7 @@ app.command("plan")(plan.plan)
 
 @app.command("apply")
 def apply(
-    file: Annotated[Path, typer.Argument(help="A plan, as `plan` prints it; - reads stdin.")],
+    file: Annotated[Path, typer.Argument(help="A plan as `plan` prints it; - reads stdin.")],
     at: Annotated[list[str] | None, typer.Option(help="Admin addresses of brokers that join.")] = None,
     detach_absent: DetachAbsent = False,
     via: Via = None,
@@ -190,7 +191,7 @@ def apply(
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Carry out a plan, as many steps at once as there can be. A plan for another tree is refused.
+    """Apply a plan; independent steps run at the same time. A plan for another tree is refused.
 
     Example: `pleach overlay apply plan.json --via 127.0.0.1:7301`
     """
@@ -200,7 +201,7 @@ def apply(
         tree = found.topology()
         if tree != made.start:
             difference = TreeDifference.of(planned=made.start, found=tree)
-            raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
+            raise PlanError(f"{file}: the plan is for another tree ({difference}); make it anew")
         try:
             check_plan(made, found.circumstances)
         except PlanError as error:
@@ -223,13 +224,13 @@ def show(
     ] = None,
     via: Via = None,
     ring: Annotated[
-        bool, typer.Option("--ring", help="Exit with 1 also while the tree is not that of the ring.")
+        bool, typer.Option("--ring", help="Also exit with 1 while the tree is not that of the ring.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Ask brokers for their state, walk to their neighbours, and draw the tree. Exits with 1 if one is not ready.
+    """Draw the tree, from the status of all its brokers. Exits with 1 if one is not ready.
 
-    Of brokers that are in a ring the ring is drawn as well: who has which keys, and where the tree differs.
+    For brokers in a ring, also the ring: the keys of each broker, and where the tree differs from that of the ring.
 
     Example: `pleach overlay show 127.0.0.1:7300`
     """
@@ -255,7 +256,7 @@ def status(
     via: Via = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """The last reconfigurations that brokers were asked for, and what is under way. Exits with 1 if one is silent.
+    """List the last reconfigurations, and those under way. Exits with 1 if a broker does not answer.
 
     Example: `pleach overlay status --via 127.0.0.1:7300`
     """
@@ -305,7 +306,7 @@ class ChangeOptions(msgspec.Struct, frozen=True):
     as_json: bool
     timeout: float
     detach_absent: bool = False
-    more: list[str] = []  # admin addresses of brokers outside the tree
+    more: list[str] = []  # admin addresses of brokers that are not in the tree
 
 
 def _change(via: list[str] | None, planned: Callable[[Survey], Plan], options: ChangeOptions) -> None:
@@ -326,14 +327,14 @@ def _change(via: list[str] | None, planned: Callable[[Survey], Plan], options: C
 
 
 def _recommended(brokers: int, found: Survey) -> str:
-    """What `auto` stands for on a cycle of so many brokers; and why, for people."""
+    """The protocol that `auto` means on a cycle of so many brokers; the reason is printed."""
     protocol, reason = recommended(brokers, found.circumstances)
     Console(stderr=True).print(f"{protocol}: {reason}", highlight=False, markup=False)
     return protocol
 
 
 def _setting(found: Survey, broker: Node) -> str:
-    """The protocol that a broker is set up with; who is none is named when the plan is made."""
+    """The protocol in a broker's settings; empty for an unknown broker, which the plan will refuse."""
     status = found.found.get(broker)
     return status.exchange if status else ""
 
@@ -400,8 +401,8 @@ def _summary(outcome: PlanOutcome, changed: TreeDifference, ends: list[StepEnd])
     }
 
 
-def check_uninhabited(found: Survey, broker: Node) -> None:
-    """Before any link is swapped: the broker itself would refuse to leave, but only in the end."""
+def check_hosts_nothing(found: Survey, broker: Node) -> None:
+    """Checked before any link is swapped: the broker itself would refuse only at the last step."""
     components = found.found[broker].components
     if running := [name for name in sorted(components) if not components[name].failed]:
         raise InvalidInputError(
@@ -410,8 +411,8 @@ def check_uninhabited(found: Survey, broker: Node) -> None:
         )
 
 
-def _empty(via: list[str], broker: Node, to: Node | None, seconds_max: float) -> None:
-    """Raises typer.Exit where someone could not be moved. The absent follow by redirection, or are detached."""
+def _move_all(via: list[str], broker: Node, to: Node | None, seconds_max: float) -> None:
+    """Raises typer.Exit if a client could not be moved. Absent clients are redirected later, or detached."""
     planned = BrokerDrain.planned(asyncio.run(settled_survey(via)), broker, [to] if to else ())
     ends = asyncio.run(drain.drained(planned, drain.RATE, seconds_max))
     drain.report(planned, ends, as_json=False, to_stderr=True)

@@ -1,20 +1,19 @@
-"""`pleach overlay plan`: a plan to a tree that is given, or to a cheaper one that the traffic of a lake asks for."""
+"""`pleach overlay plan`: make a plan to a given tree, or to a cheaper tree for the traffic of a lake."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.cli.arguments import AsJson, Via, check_protocol, parse_tree, places
+from pleach.cli.show import progress_bar
 from pleach.cli.tree import draw_plan
 from pleach.core.optimise.prices import Prices, read_prices
 from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
@@ -26,34 +25,36 @@ from pleach.spark.planner.options import DEGREE_MAX, EXCHANGES_MAX, STARTS, STAR
 if TYPE_CHECKING:
     from pleach.spark.planner.job import Planned
 
-BAR = 100.0
-
 
 def plan(
-    to: Annotated[str, typer.Option(help="The wanted tree: a file (a list of links), or a-b,b-c,…")] = "",
-    lake: Annotated[Path | None, typer.Option("--from", help="Or a lake: find a cheaper tree for its traffic.")] = None,
-    protocol: Annotated[str, typer.Option(help="Exchange links by this, or auto; --to: swaps, --from: auto.")] = "",
+    to: Annotated[str, typer.Option(help="The target tree: a file (a list of links), or a-b,b-c,…")] = "",
+    lake: Annotated[
+        Path | None, typer.Option("--from", help="Or a lake: search a cheaper tree for its traffic.")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="Protocol of exchanges, or auto; default with --to: swaps, with --from: auto.")
+    ] = "",
     via: Via = None,
-    tree: Annotated[str, typer.Option(help="--from: the tree as it is, if neither --via nor the runs tell.")] = "",
+    tree: Annotated[str, typer.Option(help="--from: the current tree, if neither --via nor the runs tell it.")] = "",
     runs: Annotated[list[str] | None, typer.Option("--run", help="--from: only this run; may be repeated.")] = None,
-    costs: Annotated[Path | None, typer.Option(help="--from: what links and brokers cost (TOML).")] = None,
-    degree_max: Annotated[int, typer.Option(help="--from: neighbours of a broker.", min=2)] = DEGREE_MAX,
-    steps_max: Annotated[int, typer.Option(help="--from: exchanges.", min=1, max=EXCHANGES_MAX)] = EXCHANGES_MAX,
-    starts: Annotated[int, typer.Option(help="--from: searches.", min=1, max=STARTS_MAX)] = STARTS,
+    costs: Annotated[Path | None, typer.Option(help="--from: costs of links and brokers (TOML).")] = None,
+    degree_max: Annotated[int, typer.Option(help="--from: most neighbours of a broker.", min=2)] = DEGREE_MAX,
+    steps_max: Annotated[int, typer.Option(help="--from: most exchanges.", min=1, max=EXCHANGES_MAX)] = EXCHANGES_MAX,
+    starts: Annotated[int, typer.Option(help="--from: number of searches.", min=1, max=STARTS_MAX)] = STARTS,
     seed: Annotated[int, typer.Option(help="--from: the same seed finds the same plan.")] = 1,
     master: Annotated[str, typer.Option(help="--from: Spark's master: local[*], spark://host:port, …")] = "local[*]",
     as_json: AsJson = False,
 ) -> None:
-    """Print a plan, as JSON, that turns the tree into another one. Look at it with `apply --dry-run`.
+    """Print a plan, as JSON, that turns the tree into another one. `apply --dry-run` explains it.
 
-    With --from, the tree is a cheaper one for the traffic of a lake; what each exchange saves is told on stderr. With
-    --json one object has all of it, the plan as `plan`.
+    With --from, the target is a cheaper tree for the traffic of a lake; savings are printed on stderr. With --json one
+    object has everything, the plan as `plan`.
 
     Examples: `pleach overlay plan --to "a-b,a-c" --via 127.0.0.1:7301 > plan.json`,
     `pleach overlay plan --from lake/ --costs costs.toml --degree-max 4 > plan.json`
     """
     if bool(to) == (lake is not None):
-        raise InvalidInputError("where to? give one of --to TREE and --from LAKE")
+        raise InvalidInputError("give either --to TREE or --from LAKE")
     check_protocol(protocol)
     if lake is None:
         _show_transformation(to, protocol, via, as_json=as_json)
@@ -90,12 +91,12 @@ def prices_in(file: Path) -> Prices:
 
 
 def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circumstances]:
-    """The tree, if somebody but the lake tells; and what counts for the choice of a protocol.
+    """The tree, unless the lake tells it, and the circumstances for the choice of a protocol.
 
-    Without --via nobody tells that. What does not fit then, `apply` refuses.
+    Without --via the circumstances are unknown; `apply` refuses a protocol that does not fit.
     """
     if tree and via:
-        raise InvalidInputError("--tree and --via both say which tree it is; give one of them")
+        raise InvalidInputError("--tree and --via both name the tree; give one of them")
     if via:
         found = asyncio.run(settled_survey(places(via)))
         return found.topology(), found.circumstances
@@ -103,9 +104,9 @@ def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circum
 
 
 def _named(tree: str) -> Topology:
-    """Nobody knows the brokers yet, so that a dash can only be the one between two of them."""
+    """The names of brokers are not known yet: a dash can only separate two of them."""
     if not Path(tree).is_file() and any(part.count("-") > 1 for part in tree.split(",")):
-        raise InvalidInputError(f"--tree: {tree!r} can be read in several ways; write the links into a file instead")
+        raise InvalidInputError(f"--tree: {tree!r} is ambiguous; write the links into a file instead")
     return parse_tree(tree, set())
 
 
@@ -124,23 +125,13 @@ def _planned(
     load_spark()
     from pleach.spark.planner.job import planned, traffic_of  # noqa: PLC0415
 
-    with _progress(quiet=quiet) as on_step:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown = lambda name, share: {"description": name, "completed": share}  # noqa: E731
+    with progress_bar(*columns, total=1.0, quiet=quiet, shown=shown) as on_step:
         on_step("starting Spark", 0.0)
         spark = spark_session(master)
         traffic = traffic_of(spark, lake, runs, current, on_step)
         return planned(spark, traffic, prices, wish, on_step)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=BAR)
-
-        def on_step(name: str, share: float) -> None:
-            progress.update(task, description=name, completed=BAR * share)
-
-        yield on_step
 
 
 def _show(found: Planned, made: Plan, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import itertools
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -17,12 +17,12 @@ import msgspec
 import typer
 
 from pleach.cli.interrupt import run_until_interrupted
-from pleach.cli.literals import parse_attributes
 from pleach.client.client import Client
 from pleach.client.connect import connect
 from pleach.core.events.cloudevents import from_json
 from pleach.core.events.event import EventId, Value, check_attributes
-from pleach.errors import EventError, InvalidInputError, PublishRefusedError, UnknownOutcomeError
+from pleach.core.events.tokens import Sort, Token, tokens_of
+from pleach.errors import EventError, FilterError, InvalidInputError, PublishRefusedError, UnknownOutcomeError
 
 EXIT_REFUSED = 1
 EXIT_INTERRUPTED = 130
@@ -45,34 +45,35 @@ class Tally(msgspec.Struct):
 
 
 def pub(
-    to: Annotated[str, typer.Option(help="Where the broker listens for clients: HOST:PORT[,HOST:PORT…].")],
+    to: Annotated[str, typer.Option(help="Client address of the broker: HOST:PORT[,HOST:PORT…].")],
     pairs: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="The attributes of the event.", show_default=False)
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The client's name in the network; made up if left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the client; random by default.")] = None,
     advertise: Annotated[
-        str | None, typer.Option(help="Advertise this filter first (networks with advertisements want it).")
+        str | None, typer.Option(help="Advertise this filter first (required in networks with advertisements).")
     ] = None,
     payload_file: Annotated[Path | None, typer.Option(help="The payload of the event.", exists=True)] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Publish the event so many times.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="How often to publish the event.")] = 1,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds between two events.")] = 0.0,
     lines: Annotated[
-        bool, typer.Option("--json-lines", help="Read events from standard input: a JSON object of attributes a line.")
+        bool,
+        typer.Option("--json-lines", help="Read events from standard input, one JSON object of attributes per line."),
     ] = False,
     timeout: Annotated[float, typer.Option(min=0.0, help="Seconds for a broker to answer at the start.")] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
-    """Publish events, and print the id of each once the broker has taken it over.
+    """Publish events, and print the id of each when the broker has accepted it.
 
     Values are written like the literals of filters: `price=5` is an integer, `price=5.0` a float, `flag=true` a
-    boolean, `raw=x'0aff'` bytes; everything else is text, and so is what stands in single quotes.
+    boolean, `raw=x'0aff'` bytes; everything else is text, and so is anything in single quotes.
 
     Example: `pleach pub topic=trade price=120 --to localhost:7000 --repeat 10 --every 0.5`
 
     Exit codes: 0 all published, 1 some were refused, 130 interrupted, 2 unusable input or no broker.
     """
     if lines == bool(pairs):
-        raise InvalidInputError("either KEY=VALUE pairs or --json-lines is wanted: pleach pub price=5 --to HOST:PORT")
+        raise InvalidInputError("give either KEY=VALUE pairs or --json-lines: pleach pub price=5 --to HOST:PORT")
     attributes = parse_attributes(pairs or [])
     check_attributes(attributes)
     payload = payload_file.read_bytes() if payload_file else b""
@@ -117,7 +118,7 @@ def _print(fields: dict[str, str], text: str, job: Job, *, err: bool) -> None:
     typer.echo(msgspec.json.encode(fields).decode() if job.as_json else text, err=err and not job.as_json)
 
 
-# What is published ---------------------------------------------------------------------------------------------
+# Events ---------------------------------------------------------------------------------------------
 
 
 async def _events(job: Job) -> AsyncIterator[tuple[dict[str, Any], bytes]]:
@@ -134,14 +135,14 @@ async def _events(job: Job) -> AsyncIterator[tuple[dict[str, Any], bytes]]:
 
 
 def _parse_line(line: bytes, number: int) -> tuple[dict[str, Any], bytes]:
-    """A flat object of attributes; or a CloudEvent as `pleach sub --json` prints it, published anew under our name."""
+    """A flat object of attributes; or a CloudEvent as `pleach sub --json` prints it, published under our name."""
     try:
         members = msgspec.json.decode(line)
         if isinstance(members, dict) and "specversion" in members:
             event = from_json(line)
             return event.attributes, event.payload
         if not isinstance(members, dict):
-            raise EventError("a JSON object of attributes is wanted")  # noqa: TRY301 - named with its line below
+            raise EventError("not a JSON object of attributes")  # noqa: TRY301 - named with its line below
         check_attributes(members)
     except (msgspec.DecodeError, EventError) as error:
         raise EventError(f"line {number}: {error}") from None
@@ -149,12 +150,12 @@ def _parse_line(line: bytes, number: int) -> tuple[dict[str, Any], bytes]:
 
 
 async def _standard_input() -> AsyncIterator[bytes]:
-    """Lines from a thread that nobody waits for: a read that never returns must not keep the command alive."""
+    """Lines, from a daemon thread: a read that never returns must not keep the command from ending."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes] = asyncio.Queue(LINES_AHEAD_MAX)
 
     def read(lines: BinaryIO) -> None:
-        # The loop is over before the input is, or whoever gave us the input has closed it.
+        # The loop may end before the input, and the input may be closed.
         with contextlib.suppress(RuntimeError, CancelledError, ValueError):
             for line in itertools.chain(lines, [END]):
                 asyncio.run_coroutine_threadsafe(queue.put(line), loop).result()
@@ -162,3 +163,36 @@ async def _standard_input() -> AsyncIterator[bytes]:
     threading.Thread(target=read, args=(sys.stdin.buffer,), daemon=True).start()
     while (line := await queue.get()) != END:
         yield line
+
+
+# Attributes on the command line ------------------------------------------------------------------------------------
+
+
+def parse_attributes(pairs: Sequence[str]) -> dict[str, Value]:
+    attributes: dict[str, Value] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise EventError(f"{pair!r} is not an attribute; write KEY=VALUE, as in price=5")
+        if key in attributes:
+            raise EventError(f"attribute {key!r} is given twice")
+        attributes[key] = parse_value(text)
+    return attributes
+
+
+def parse_value(text: str) -> Value:
+    """5 is an integer, 5.0 a float, true a boolean, x'0aff' bytes, '5' and everything else text."""
+    try:
+        tokens = tokens_of(text)
+    except FilterError:
+        return text  # not a literal: a path, an address, a sentence
+    match tokens:
+        case [Token(Sort.LITERAL, value, shown), _] if shown == text:
+            # A filter compares numbers by value and has 5.0 as 5; an attribute keeps the type that was written.
+            was_float = isinstance(value, int) and not text.lstrip("+-").isdecimal()
+            literal: Value = float(text) if was_float else value
+            return literal
+        case [Token(Sort.KEYWORD, "TRUE" | "FALSE" as word, shown), _] if shown == text:
+            return bool(word == "TRUE")
+        case _:
+            return text

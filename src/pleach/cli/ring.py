@@ -1,4 +1,4 @@
-"""The ring of brokers as a picture, with the tree that it wants beside the tree that there is."""
+"""Drawing of the ring of brokers, with the tree that follows from it beside the current tree."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ ARC, TOPMOST, ELSEWHERE = "━", "◆", "·"
 
 
 class RingReport(msgspec.Struct, frozen=True):
-    """`is_followed`: the tree of brokers is that of the ring. `doubts`: why that cannot be said just now."""
+    """`is_followed`: the tree of brokers is that of the ring. `doubts`: why that is not known now."""
 
     members: dict[Node, RingSeat]  # in ring order
     is_followed: bool
     root: Node
     doubts: tuple[str, ...]
-    links: tuple[Link, ...]  # that the ring wants
+    links: tuple[Link, ...]  # of the ring's tree
     links_missing: tuple[Link, ...]
     links_extra: tuple[Link, ...]
 
 
 def report_of(found: Survey) -> RingReport:
     members = dict(sorted(seats_in(found).items(), key=lambda item: item[1].key))
-    wish, tree, doubts = wanted_in(found), *_tree_of(found)
-    if wish.tree is None or tree is None:
-        wanted = wish.tree.links if wish.tree else ()
-        return RingReport(members, False, wish.root, (*wish.doubts, *doubts), wanted, (), ())
-    difference = TreeDifference.of(planned=wish.tree, found=tree)
+    target, tree, doubts = wanted_in(found), *_tree_of(found)
+    if target.tree is None or tree is None:
+        wanted = target.tree.links if target.tree else ()
+        return RingReport(members, False, target.root, (*target.doubts, *doubts), wanted, (), ())
+    difference = TreeDifference.of(planned=target.tree, found=tree)
     extra = tuple(link for link in difference.links_extra if {*link} <= {*members})
     missing = difference.links_missing
-    return RingReport(members, not missing, wish.root, (), wish.tree.links, missing, extra)
+    return RingReport(members, not missing, target.root, (), target.tree.links, missing, extra)
 
 
 def draw_ring(console: Console, found: Survey, report: RingReport) -> None:
     console.print(_table(report.members))
-    wish, (tree, _) = wanted_in(found), _tree_of(found)
-    if tree is not None and wish.tree is not None and not report.is_followed:
-        is_tree = Panel(picture(tree, other=wish.tree), title="the tree", expand=False)
-        wanted = Panel(picture(wish.tree, other=tree), title="the ring's tree", expand=False)
+    target, (tree, _) = wanted_in(found), _tree_of(found)
+    if tree is not None and target.tree is not None and not report.is_followed:
+        is_tree = Panel(picture(tree, other=target.tree), title="the tree", expand=False)
+        wanted = Panel(picture(target.tree, other=tree), title="the ring's tree", expand=False)
         console.print(Columns([is_tree, wanted]))
     for line in _verdict(report):
         console.print(line, soft_wrap=True)
@@ -79,7 +79,7 @@ def _table(members: Mapping[Node, RingSeat]) -> Table:
 
 
 def _drawn(arc: Arc, topmost: int) -> str:
-    """The circle, cut open at key 0: what of it is owned, and where its owner sits."""
+    """The circle of keys, cut at key 0: the owned arc, and the owner's topmost key."""
     size = arc.circle.size
 
     def cells() -> Iterator[str]:
@@ -97,7 +97,7 @@ def _verdict(report: RingReport) -> Iterator[str]:
     if report.is_followed:
         yield f"[green]the tree of {len(report.members)} brokers is that of the ring[/], with {report.root} at its root"
     for doubt in report.doubts:
-        yield f"[yellow]not known just now[/]: {escape(doubt)}"
+        yield f"[yellow]not known now[/]: {escape(doubt)}"
     for sign, links in (("+", report.links_missing), ("−", report.links_extra)):
         for x, y in links:
             yield f"  {sign} link {escape(x)}–{escape(y)}"

@@ -1,15 +1,16 @@
-"""How results look in a terminal: the tree, the summary of a run, the verdict."""
+"""Output of runs in a terminal: the tree, the summary, the verdict."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
@@ -46,7 +47,7 @@ def show_tree(console: Console, scenario: Scenario) -> None:
 
 
 def show_leases(console: Console, scenario: Scenario) -> None:
-    """The periods of a network that finds back by itself, and how long it may take for it."""
+    """The periods of a self-stabilising network, and how long it takes to stabilise."""
     if scenario.stabilise is None:
         return
     if is_coloured(scenario):
@@ -94,7 +95,7 @@ def show_result(console: Console, result: SimResult, path: Path | None) -> None:
 
 
 def show_verdict(console: Console, verdict: Verdict, explained: Callable[[], str]) -> None:
-    """`explained` is asked only if there is something to explain."""
+    """`explained` is called only if there are violations."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("published", "delivered", *(rule.value for rule in Rule)):
         table.add_column(column, justify="right")
@@ -104,7 +105,9 @@ def show_verdict(console: Console, verdict: Verdict, explained: Callable[[], str
     colour = {"clean": "green", "violated": "red"}.get(verdict.outcome.value, "yellow")
     console.print(f"verdict: [bold {colour}]{verdict.outcome.value}[/] (ordering {verdict.ordering.value})")
     if verdict.departed:
-        console.print(f"set apart: {len(verdict.departed):,} deliveries were lost with brokers that never returned")
+        console.print(
+            f"not counted: {len(verdict.departed):,} deliveries that were lost with brokers that never returned"
+        )
     if verdict.violations:
         console.print(escape(explained()), soft_wrap=True)
     elif verdict.unusable:
@@ -115,18 +118,21 @@ def explaining(verdict: Verdict, records: Sequence[Record]) -> Callable[[], str]
     return lambda: explain(verdict, records, EXPLAINED_MAX)
 
 
+def progress_of_run(duration: float, *, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
+    """A progress bar over virtual time."""
+    columns = (TextColumn("simulating"), BarColumn(), TextColumn("{task.completed:.1f} s"), TimeRemainingColumn())
+    return progress_bar(*columns, total=duration, quiet=quiet, shown=lambda now: {"completed": min(now, duration)})
+
+
 @contextmanager
-def progress_of_run(duration: float, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
-    """A bar over virtual time, on stderr, gone when the run is over."""
-    if quiet:
-        yield None
-        return
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f} s"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=duration)
-        yield lambda now: progress.update(task, completed=min(now, duration))
+def progress_bar(
+    *columns: ProgressColumn,
+    shown: Callable[..., Mapping[str, Any]],
+    total: float | None = None,
+    quiet: bool = False,
+    **fields: Any,
+) -> Iterator[Callable[..., None]]:
+    """A progress bar on stderr, removed at the end. `shown`: what a call of the yielded function changes of it."""
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=total, **fields)
+        yield lambda *told: progress.update(task, **shown(*told))

@@ -39,14 +39,14 @@ def sim(
     """
     scenario = load_scenario(file)
     if trace:
-        load_arrow()  # what is missing is said before the work, not after it
+        load_arrow()  # a missing library is reported before the run
     console = Console()
     kinds = None if sends else frozenset(RecordKind) - {RecordKind.SEND}
     if schedule:
         result = replay(scenario, load_schedule(schedule))
     else:
         with progress_of_run(scenario.duration, quiet=as_json) as on_progress:
-            result = run_scenario(scenario, seed, kinds=kinds, on_progress=on_progress)
+            result = run_scenario(scenario, seed, kinds=kinds, on_progress=None if as_json else on_progress)
     verdict = judge(result.records)
     about: About = {"scenario": scenario.name, "seed": result.seed, OUTLINE: initial_tree(scenario)}
     path = write_trace(result.records, trace, result.records[0].run, about=about) if trace else None

@@ -1,4 +1,4 @@
-"""`pleach spark`: what Spark does for Pleach, to look at."""
+"""`pleach spark`: demonstrations of Spark streams."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ app = typer.Typer(help="Streams in and out of the broker network, on Spark.", no
 
 @app.callback()
 def _group() -> None:
-    """With one command only, its name would otherwise be left out."""
+    """A group with one command needs a callback to keep the command's name."""
 
 
 @app.command("source-demo")
 def source_demo(
-    seconds: Annotated[float, typer.Option(min=1.0, max=3_600.0, help="How long the publisher is at work.")] = 10.0,
-    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[2]",
+    seconds: Annotated[float, typer.Option(min=1.0, max=3_600.0, help="How long the publisher runs.")] = 10.0,
+    master: Annotated[str, typer.Option(help="Spark's master URL.")] = "local[2]",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Read live events into a Spark stream while a link of the broker tree is swapped.
 
     Starts three brokers and a publisher, prints what arrives, and stops everything. The exit code is 0 if every event
-    that the stream wants has arrived exactly once. Example: `pleach spark source-demo --seconds 5`
+    that matches the stream has arrived exactly once. Example: `pleach spark source-demo --seconds 5`
     """
     from pleach.spark.session import load_spark  # noqa: PLC0415 an optional part, and slow to load
 

@@ -1,4 +1,4 @@
-"""`pleach sub`: subscribe and print what comes."""
+"""`pleach sub`: subscribe, and print the events that are delivered."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
 
 PAYLOAD_SHOWN_BYTES = 60
-EXIT_INTERRUPTED = 130  # as a shell has it: stopped before --count was reached
+EXIT_INTERRUPTED = 130  # as shells report SIGINT
 
 
 def sub(
-    wanted: Annotated[str, typer.Argument(metavar="FILTER", help="Which events.", show_default=False)],
-    to: Annotated[str, typer.Option(help="Where the broker listens for clients: HOST:PORT[,HOST:PORT…].")],
-    name: Annotated[str | None, typer.Option(help="The client's name in the network; made up if left out.")] = None,
-    count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0: when interrupted.")] = 0,
+    wanted: Annotated[
+        str, typer.Argument(metavar="FILTER", help="The filter that events must match.", show_default=False)
+    ],
+    to: Annotated[str, typer.Option(help="Client address of the broker: HOST:PORT[,HOST:PORT…].")],
+    name: Annotated[str | None, typer.Option(help="Name of the client; random by default.")] = None,
+    count: Annotated[int, typer.Option(min=0, help="Stop after this many events; 0: when interrupted.")] = 0,
     state_dir: Annotated[
-        Path | None, typer.Option(help="Remember here what was printed, and go on from there next time.")
+        Path | None, typer.Option(help="Keep the state here, and continue behind the last printed event next time.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.0, help="Seconds for a broker to answer at the start.")] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="One CloudEvent in JSON per line.")] = False,
 ) -> None:
-    """Print events that match a filter, until interrupted. Connections that break are made again.
+    """Print events that match a filter, until interrupted. Lost connections are restored.
 
     Example: `pleach sub "topic = 'trade' AND price > 100" --to localhost:7000 --json`
 
     Exit codes: 0 done, 130 interrupted before `--count` was reached, 2 unusable input or no broker.
     """
-    parse_filter(wanted)  # before anybody is dialled
+    parse_filter(wanted)  # before connecting
     client = connect(to, name=name, state_dir=state_dir, connect_timeout=timeout)
     if not run_until_interrupted(_print_events(client, wanted, count, as_json=as_json)) and count:
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The tree of brokers as a picture: as brokers tell it, or as a plan has it."""
+"""Drawings of the tree of brokers: as a survey finds it, or before and after a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pleach.operate.survey import BrokerStatus, ClientStatus, NeighbourStatus, S
 
 def draw_survey(console: Console, survey: Survey) -> None:
     seen: set[str] = set()
-    for name in survey.found:  # one tree, unless brokers in between do not answer
+    for name in survey.found:  # several trees, if brokers in between do not answer
         if name not in seen:
             root = Tree(_label(name, survey.found), guide_style="dim")
             _grow(root, name, survey.found, seen)
@@ -56,7 +56,7 @@ def _queue(link: NeighbourStatus | ClientStatus, arrow: str = "") -> str:
 
 
 def picture(topology: Topology, *, other: Topology) -> Group:
-    """A tree, seen from the same broker as `other`; links that `other` lacks are in bold."""
+    """A tree, drawn from the same root as `other`; links that `other` lacks are in bold."""
     common = [broker for broker in topology.brokers if broker in other]
     top = next(iter(common), topology.brokers[0])
     root = Tree(escape(top), guide_style="dim")

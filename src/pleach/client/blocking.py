@@ -90,6 +90,9 @@ class BlockingClient:
         self._loop.close()
 
 
+Client = BlockingClient  # the name that applications use: blocking.Client
+
+
 class BlockingSubscription:
     """An iterator of events. An event is consumed when the next one is asked for."""
 

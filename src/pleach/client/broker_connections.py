@@ -28,7 +28,7 @@ ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
 ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
 STABLE_SECONDS_MIN = 1.0  # after a connection that held this long, the back-off starts anew
 FORMER_SECONDS_MAX = 300.0  # for which a broker that redirected us is dialled, to tell it that we have gone
-FAREWELL_SECONDS_MAX = 2.0  # for it to hear that, when the client is closed
+FAREWELL_SECONDS_MAX = 2.0  # for the farewell, when the client is closed
 
 log = logging.getLogger(__name__)
 

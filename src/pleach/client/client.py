@@ -235,11 +235,13 @@ class Client:
         self._driver.settle_soon()
 
     async def settled(self) -> None:
+        """Return once what was consumed is in the state file, if there is one."""
         await self._driver.settled()
 
     # Calls of the session driver ----------------------------------------------------------------------------------
 
     def on_message(self, what: Message | list[Event], sequence: int) -> None:
+        """The broker sent a message, or delivered a run of events, in the payload of this number."""
         if isinstance(what, list):
             for event in what:
                 if self._receipts.is_new(sequence):
@@ -264,21 +266,25 @@ class Client:
                 self._requests.refuse(name, reason, layer)
 
     def on_broker_reset(self, received: int) -> None:
-        """What was sent and not confirmed is void; the machine has repeated the requests."""
+        """The broker lost its memory: what was not confirmed is void; the machine has repeated the requests.
+
+        `received`, here and below: the number that the session counts on from.
+        """
         self.on_new_broker(received)
         self.on_unknown_outcome("the broker lost its memory before it confirmed the event")
         self._requests.answer_all(Unsubscribed, Unadvertised)  # there is nothing left to withdraw
 
     def on_stand_in(self, received: int) -> None:
-        """The machine has repeated what was not confirmed, and did not mention withdrawn advertisements."""
+        """A stand-in replaced the broker; the machine has repeated all but withdrawn advertisements."""
         self.on_new_broker(received)
         self._requests.answer_all(Unadvertised)
 
     def on_new_broker(self, received: int) -> None:
-        """The former broker need not keep what it delivered, and cannot repeat it."""
+        """The session goes on with another broker; the former one cannot repeat what it delivered."""
         self._receipts.restart(received)
 
     def on_unknown_outcome(self, reason: str) -> None:
+        """It will never be known whether a broker accepted what is in flight."""
         waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
         for event_id in [e for e in self._underway.ids if e not in waiting]:
             self._underway.failed(event_id, UnknownOutcomeError(str(event_id), reason))
@@ -294,6 +300,7 @@ class Client:
             subscription.end(None if isinstance(error, ClientClosedError) else error)
 
     def confirmable(self, confirmed: int) -> int:
+        """How far the session may be confirmed; `confirmed`: how far it is."""
         if self._takes_all:
             return self._receipts.received
         if self._is_durable:
@@ -301,10 +308,12 @@ class Client:
         return confirmed if self._receipts.waiting >= self._queue_max else self._receipts.received
 
     def consumed_after(self, position: int) -> int:
+        """How many messages of the payload after this position are consumed."""
         reached, messages = self._receipts.position
         return messages if reached == position else 0
 
     def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
+        """Events to keep in the state file, and kept ones that were consumed, since the last call."""
         forgotten, self._receipts.forgotten = self._receipts.forgotten, []
         if not self._is_durable:
             return [], []

@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,6 +38,9 @@ from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
 from pleach.trace.broker_losses import HELD
 
+if TYPE_CHECKING:
+    from pleach.client.client import Client
+
 log = logging.getLogger(__name__)
 
 
@@ -47,7 +50,7 @@ class ClientOptions(msgspec.Struct, frozen=True):
     state_dir: Path | None
     own_events: bool
     connect_timeout: float
-    heartbeat: float  # seconds between our signs of life
+    heartbeat: float  # seconds between our heartbeats
     patience: float  # seconds of the broker's silence that end a connection
     observer: Callable[[Observe], None] | None
 
@@ -58,46 +61,6 @@ class ClientOptions(msgspec.Struct, frozen=True):
                 self.observer(seen)  # type: ignore[misc]
             except Exception:
                 log.exception("the observer of %s failed", self.name)
-
-
-class SessionHandler(Protocol):
-    """The client, as its session driver uses it. `received`: the number from which the session counts on."""
-
-    def on_message(self, what: Message | list[Event], sequence: int) -> None:
-        """The broker sent a message, or delivered a run of events, in the payload of this number."""
-        ...
-
-    def on_broker_reset(self, received: int) -> None:
-        """The broker has lost its memory, and begins a new session."""
-        ...
-
-    def on_stand_in(self, received: int) -> None:
-        """A stand-in has replaced the broker, and was told everything."""
-        ...
-
-    def on_new_broker(self, received: int) -> None:
-        """The session goes on with another broker."""
-        ...
-
-    def on_unknown_outcome(self, reason: str) -> None:
-        """Whether a broker took over what is in flight is not known, and will not be."""
-        ...
-
-    def on_end(self, error: ClientError) -> None:
-        """The session is over."""
-        ...
-
-    def confirmable(self, confirmed: int) -> int:
-        """How far the session may be confirmed; `confirmed`: how far it is."""
-        ...
-
-    def consumed_after(self, position: int) -> int:
-        """How many messages of the payload after this position are consumed."""
-        ...
-
-    def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
-        """Events to keep in the state file, and kept ones that were consumed, since the last call."""
-        ...
 
 
 class LoopTurn:
@@ -191,15 +154,15 @@ def made_machine(options: ClientOptions, broker: Node, epoch: int, *, returns: b
 
 
 class SessionDriver:
-    def __init__(self, options: ClientOptions, handler: SessionHandler) -> None:
+    def __init__(self, options: ClientOptions, client: Client) -> None:
         self._options = options
-        self._handler = handler
+        self._client = client
         self._cursor: StateFile | None = None
         self._machine: RecordingMachine | None = None
         self._endpoint: Endpoint | None = None
         self._alarm: Alarm | None = None  # of the machine's timers
         self._epoch = time.time_ns()
-        self._confirmed = 0  # how far the broker was told that we have got
+        self._confirmed = 0  # payloads that were confirmed to the broker
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
         owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost)
         self._connections = BrokerConnections(options.name, options.addresses, owner)
@@ -320,7 +283,7 @@ class SessionDriver:
 
     def _settle(self, endpoint: Endpoint) -> None:
         batch = endpoint.take_batch()
-        position = max(self._confirmed, self._handler.confirmable(self._confirmed))
+        position = max(self._confirmed, self._client.confirmable(self._confirmed))
         try:
             self._remember(batch, position)
         except StoreError as error:
@@ -345,10 +308,10 @@ class SessionDriver:
         self._connections.let_go(batch.retired)
 
     def _remember(self, batch: Batch, position: int) -> None:
-        kept, consumed = self._handler.changes()
+        kept, consumed = self._client.changes()
         if self._cursor is None:
             return
-        skip = self._handler.consumed_after(position)
+        skip = self._client.consumed_after(position)
         has_moved = (position, skip) != (self._confirmed, self._skip)
         if not (batch.changes_disk or kept or consumed or has_moved):
             return
@@ -395,7 +358,7 @@ class SessionDriver:
         self._error = error
         self._silence()
         self._connections.end(str(error))
-        self._handler.on_end(error)
+        self._client.on_end(error)
 
     def _silence(self) -> None:
         if self._alarm is not None:
@@ -420,7 +383,7 @@ class SessionDriver:
         log.info("%s is redirected from %s to %s", self._options.name, former, broker)
         self._connections.go_to(broker, self._told(broker))
         self._confirmed = self.session.received
-        self._handler.on_new_broker(self._confirmed)
+        self._client.on_new_broker(self._confirmed)
 
     def _told(self, broker: Node) -> str:
         """The address of a broker, as another one told it; empty if none did."""
@@ -511,23 +474,23 @@ class SessionDriver:
     def _on_new_epoch(self, connection: BrokerConnection, *, is_first: bool) -> None:
         """The broker is new to us, or has lost its memory since we met it or were redirected to it."""
         if connection is not self._connections.current:
-            self._handler.on_unknown_outcome("the broker that it was sent to lost its memory")
+            self._client.on_unknown_outcome("the broker that it was sent to lost its memory")
             return
         self._confirmed = self.session.received
         assert self._machine is not None
         if is_first:
-            self._handler.on_new_broker(self._confirmed)
+            self._client.on_new_broker(self._confirmed)
         elif self._machine.returns and self._machine.is_stand_in:
-            self._handler.on_stand_in(self._confirmed)
+            self._client.on_stand_in(self._confirmed)
         else:
-            self._handler.on_broker_reset(self._confirmed)
+            self._client.on_broker_reset(self._confirmed)
 
     def _broken(self, connection: BrokerConnection, reason: str) -> None:
         """A broker has ended the session; a former one will not pass on what it has not passed on yet."""
         if connection is self._connections.current:
             self._give_up(f"the broker gave up {self._options.name!r}: {reason}")
         elif connection.peer is not None:
-            self._handler.on_unknown_outcome(f"{connection.peer} gave this client up: {reason}")
+            self._client.on_unknown_outcome(f"{connection.peer} gave this client up: {reason}")
             self._connections.let_go([connection.peer])
 
     def _dispatch(self) -> None:
@@ -535,7 +498,7 @@ class SessionDriver:
         received, self._machine.received = self._machine.received, []
         for what, sequence in received:
             self._connections.hear(what)
-            self._handler.on_message(what, sequence)
+            self._client.on_message(what, sequence)
         self._follow()
 
 

@@ -15,13 +15,16 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.filter import Filter
 from pleach.errors import ClientError, InvalidInputError
+
+if TYPE_CHECKING:
+    from pleach.client.client import Client
 
 TURN_EVENTS_MAX = 128  # handed out before the event loop, and with it the connection, gets its turn
 
@@ -112,29 +115,17 @@ class Receipts:
             receipt.sequence = 0
 
 
-class SubscriptionOwner(Protocol):
-    """The client, as its subscriptions use it."""
-
-    def consume(self, receipt: Receipt) -> None: ...
-
-    async def settled(self) -> None:
-        """Returns once what was consumed is on disk, where there is one."""
-        ...
-
-    async def unsubscribe(self, subscription: Subscription) -> None: ...
-
-
 class Subscription:
     """Made by `Client.subscribe`. `async for event in subscription` ends when it is unsubscribed or the client closed.
 
     An event is consumed when the next one is asked for; with `manual_ack`, when `ack(event)` is called.
     """
 
-    def __init__(self, name: str, wanted: Filter, owner: SubscriptionOwner) -> None:
+    def __init__(self, name: str, wanted: Filter, client: Client) -> None:
         self.name = name
         self.filter = wanted
         self.manual_ack = False
-        self._owner = owner
+        self._client = client
         self._queue: deque[Receipt] = deque()
         self._in_hand: dict[EventId, Receipt] = {}  # handed out, not consumed
         self._waiting: list[asyncio.Future[None]] = []  # an asyncio.Event would take a system call to set
@@ -180,12 +171,12 @@ class Subscription:
             return
         if receipt is None:
             raise InvalidInputError(f"{event.id} is not waiting for an ack: it was not handed out, or is acknowledged")
-        self._owner.consume(receipt)
-        await self._owner.settled()
+        self._client.consume(receipt)
+        await self._client.settled()
 
     async def unsubscribe(self) -> None:
         """End the subscription; returns once nothing more is delivered for it. What is queued can still be read."""
-        await self._owner.unsubscribe(self)
+        await self._client.unsubscribe(self)
 
     # What the client does ------------------------------------------------------------------------------------
 
@@ -208,7 +199,7 @@ class Subscription:
         """Count all events of this subscription as consumed."""
         self._consume_all_in_hand()
         for receipt in self._queue:
-            self._owner.consume(receipt)
+            self._client.consume(receipt)
         self._is_released = True
 
     async def _change(self) -> None:
@@ -232,7 +223,7 @@ class Subscription:
     def _consume_all_in_hand(self) -> None:
         in_hand, self._in_hand = self._in_hand, {}
         for receipt in in_hand.values():
-            self._owner.consume(receipt)
+            self._client.consume(receipt)
 
 
 async def call_for_each(subscription: Subscription, callback: Callback) -> None:

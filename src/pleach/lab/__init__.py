@@ -1,10 +1,6 @@
 """The lab: experiments that reproduce figures of the papers, and some of our own.
 
-experiment.py   the interface: cases, seeds, a pure measurement, figures with findings; registry.py lists all of them
-campaigns.py    runs on Spark; report.py, rejudge.py, figure_style.py, axis_scales.py, findings.py, trends.py: reports
-s0/ … s4/       one package per paper (S1 by chapter); improve/: the setting of S1 §5.6
-exchanges/, beyond/   comparisons of our own
-rounds.py, waxman.py   shared parts of measurements
-
-May import: all rooms below `bench | lab | demo`.
+experiment.py has their interface, registry.py lists them, campaigns.py runs them on Spark, report.py draws and judges.
+s0/ … s4/ have one package per paper, exchanges/ and beyond/ comparisons of our own, improve/ the setting of S1 §5.6.
+The lab may import all rooms but `bench`, `demo` and `cli`.
 """

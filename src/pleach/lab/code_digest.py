@@ -19,7 +19,7 @@ from pleach.lab.experiment import Experiment
 PACKAGE = pleach.__name__
 DIGITS = 12
 # Imported by experiments for their figures and findings only.
-PRESENTATION = frozenset(f"{PACKAGE}.lab.{name}" for name in ("findings", "figure_style", "axis_scales", "trends"))
+PRESENTATION = frozenset(f"{PACKAGE}.lab.{name}" for name in ("findings", "figure_style", "trends"))
 
 
 def code_version(experiment: Experiment) -> str:

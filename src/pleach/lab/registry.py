@@ -9,7 +9,7 @@ from pleach.lab.beyond import hops, planner_figures, self_tuning_table, settling
 from pleach.lab.exchanges import swap_or_cycle_figures, table1_figures
 from pleach.lab.experiment import Experiment
 from pleach.lab.s0 import figures as s0_figures
-from pleach.lab.s1.chapter3 import experiment as s1_filtering
+from pleach.lab.s1.chapter3 import figures as s1_filtering
 from pleach.lab.s1.chapter4 import figures as s1_exchange_figures
 from pleach.lab.s1.chapter5 import course_figures as s1_course_figures
 from pleach.lab.s1.chapter5 import tuning_figures as s1_tuning_figures

@@ -143,7 +143,7 @@ def planned_drain(found: Survey, request: Drain) -> ClientMoves:
     draining = BrokerDrain.planned(found, request.broker, request.to)
     if not draining.moves:
         why = f"{_names(draining.absent)}: {ABSENT}" if draining.absent else "it has no clients"
-        raise InvalidInputError(f"nobody would leave {request.broker}: {why}")
+        raise InvalidInputError(f"no client of {request.broker} can move: {why}")
     count = len(draining.moves)
     title = f"{_count(count, 'client')} leave{'s' if count == 1 else ''} {request.broker}"
     pace = f"{request.rate:g} a second: {count / request.rate:,.1f} s or more; the broker stays, and takes new clients"

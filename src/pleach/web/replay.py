@@ -157,7 +157,7 @@ class TraceState:
                 self._locked[record.node] = name
 
     def _told(self, name: str, text: str, record: Record) -> None:
-        """The first that is told of an operation is what it is, the next how it ended."""
+        """The first record of an operation says what it is, the next one how it ended."""
         operation = self._operations.get(name)
         if operation is None:
             self._operations[name] = RecordedOperation(text, record.node, record.at)

@@ -1,1 +1,1 @@
-"""Clients that move from one broker to another: as a transaction (S4), or by themselves, for the comparison."""
+"""Movement of clients from one broker to another: as a transaction (S4), or by themselves, for comparisons."""

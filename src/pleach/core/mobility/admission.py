@@ -1,4 +1,4 @@
-"""Whether a broker takes a client in (S4 §3.1: it may be overloaded, or the client not allowed to come)."""
+"""Admission of clients that move to a broker (S4 §3.1: it may be overloaded, or the client not authorised)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NAMES_MAX = 1_000_000  # subscriptions and advertisements of all of them
 
 
 class Arrival(NamedTuple):
-    """A client that asks to come.
+    """A client that is to be admitted.
 
-    `clients`: how many the broker has, with those that are on their way to it. `names`: the subscriptions and
-    advertisements of these, with the newcomer's; long ones count more than once.
+    `clients`: how many the broker has, including those that are on their way to it. `names`: the number of their
+    subscriptions and advertisements, including this client's; long ones count more than once.
     """
 
     broker: Node
@@ -24,11 +24,11 @@ class Arrival(NamedTuple):
     client: HandedClient
 
 
-Admit: TypeAlias = Callable[[Arrival], str]  # why not; empty: it may come
+Admit: TypeAlias = Callable[[Arrival], str]  # the reason for a refusal; empty if the client is admitted
 
 
 def up_to(clients_max: int, names_max: int = NAMES_MAX) -> Admit:
-    """As long as there is room."""
+    """Admission up to these numbers."""
 
     def admit(arrival: Arrival) -> str:
         if arrival.clients >= clients_max:

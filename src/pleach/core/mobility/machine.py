@@ -9,8 +9,9 @@
       │◀────── resume  │ takes back what it told              │
       ├── goes ───────▶│ commit ─────────▶│──────────────────▶│
 
-Movements do not exclude each other. Other operations and movements do: a broker that takes part in one is locked for
-the other. Nobody waits while others wait for it: who meets a locked broker is turned away, and asks again.
+Movements do not exclude each other. A movement and an operation of another kind do: a broker that takes part in one is
+locked for the other. No broker waits for a lock while others wait for it: a request that meets a locked broker is
+refused, and is tried again later.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from pleach.core.routing.clients import weight
 from pleach.errors import ProtocolError
 
 RETRY = "mobility:retry:"
-UNSURE_MAX = 64  # of these the latest: each is due to a broker that lost its memory
+UNSURE_MAX = 64  # the latest ones; each is due to a broker that lost its memory
 TOWARDS_SOURCE: frozenset[type] = frozenset((Approve, Reject, MoveAck))
 NOTHING = Reaction()
 Loss: TypeAlias = type[ClientReborn | BeforeReborn | AfterReborn]
@@ -70,12 +71,12 @@ Loss: TypeAlias = type[ClientReborn | BeforeReborn | AfterReborn]
 
 class MobilityState(msgspec.Struct):
     movements: dict[str, SourceMovement | TargetMovement | PathMovement] = {}  # by operation
-    unsure: dict[str, Node] = {}  # clients that are here, by operation: a way to their source was forgotten
+    unsure: dict[str, Node] = {}  # clients that are here, unless their source recalls them, by operation
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
 class Mobility:
-    """`admit`: who may come here."""
+    """`admit`: decides which clients may come here."""
 
     name = "mobility"
     accepts = frozenset(get_args(MovementMessage))
@@ -93,7 +94,7 @@ class Mobility:
 
     @property
     def kept_bytes(self) -> int:
-        """Of what waits here for clients that are on their way."""
+        """Bytes of what waits here for clients that are on their way."""
         return 0 if self._moving is None else self._moving.kept_bytes
 
     @property
@@ -114,14 +115,14 @@ class Mobility:
         if isinstance(message, MoveAbort) and movement is None:
             return Reaction(self._recall(sender, message))
         if movement is None:
-            return NOTHING  # left over from a movement that was given up
+            return NOTHING  # of a movement that is over here
         self._check(sender, message, movement)
         before = movement.phase
         handled, is_over = self._pursue(movement, message)
         return self._joined(self._noted(movement, before, handled, is_over=is_over, cause=type(message)))
 
     def _pursue(self, movement: Movement, message: Message) -> tuple[Reaction, bool]:
-        """Returns what to do, and whether that is the end of the movement here."""
+        """Returns the reaction, and whether the movement is over here."""
         match movement:
             case SourceMovement():
                 role = MovementSource(self._context, self._state.retries, movement)
@@ -173,7 +174,7 @@ class Mobility:
         return self._noted(movement, before, handled, is_over=is_over, cause=cause)
 
     def _loss(self, movement: Movement, peer: Node) -> Loss | None:
-        """What the rebirth of a peer is to a movement; None: nothing."""
+        """Which input it is for a movement that a peer has lost its memory; None if it does not concern it."""
         match movement:
             case SourceMovement(client=client) if client == peer:
                 return ClientReborn
@@ -184,7 +185,7 @@ class Mobility:
         return None
 
     def _doubt(self, movement: TargetMovement) -> None:
-        """The client is here, for all we know. Where delays are bounded the source has not waited, and it is."""
+        """The client is here unless the source recalls it. Where delays are bounded the source has committed."""
         if movement.delay_ms_max:
             return
         unsure = self._state.unsure
@@ -193,17 +194,17 @@ class Mobility:
             del unsure[next(iter(unsure))]
 
     def _recall(self, sender: Node, message: MoveAbort) -> list[Effect]:
-        """The client has stayed at its source: let it go here, or pass that on."""
+        """The client has stayed at its source: release it here, or pass the message on."""
         name, path = self._context.name, message.path
         client = self._state.unsure.pop(message.operation, None)
         if client is not None:
             return target.release(self._context, message.operation, client, to=sender)
         place = path.index(name) if name in path else 0
         if not place or path[place - 1] != sender or name == path[-1]:
-            return []  # left over from a movement that was given up
+            return []  # of a movement that is over here
         return [Send(path[place + 1], message)] if path[place + 1] in self._context.router.neighbours else []
 
-    # Beginnings ----------------------------------------------------------------------------------------------
+    # Begin ---------------------------------------------------------------------------------------------------
 
     def _asked(self, request: RequestMove, *, attempts: int) -> Reaction:
         """At the source."""
@@ -269,7 +270,7 @@ class Mobility:
         return self._admit(Arrival(self._context.name, len(sessions.clients) + len(coming), names, client))
 
     def _busy(self, client: Node) -> str:
-        """Why a client cannot begin to move just now; empty where it can."""
+        """Why a client cannot begin to move now; empty if it can."""
         for movement in self.movements:
             if isinstance(movement, SourceMovement) and movement.client == client:
                 return f"{client} moves already, by operation {movement.operation}"
@@ -302,7 +303,7 @@ class Mobility:
     # Parts ---------------------------------------------------------------------------------------------------
 
     def _check(self, sender: Node, message: Message, movement: Movement) -> None:
-        """Who may say it, and whether it fits the state that the movement is in."""
+        """Check the sender, and the table in phases.py."""
         match movement:
             case SourceMovement():
                 expected = movement.client if isinstance(message, Halted) else movement.after
@@ -326,7 +327,7 @@ class Mobility:
         return handled._replace(effects=[_note(movement, is_over=is_over), *handled.effects])
 
     def _joined(self, handled: Reaction) -> Reaction:
-        """Who has a say at the seam may be another one now, and who is on the way here."""
+        """Make the seam, and the list of clients that are on their way here, anew."""
         self._context.awaited = tuple(m.client for m in self.movements if isinstance(m, TargetMovement))
         moving = MovementSeam(self.movements, None if self._moving is None else self._moving.weights)
         self._moving = None if moving.is_idle else moving
@@ -366,7 +367,7 @@ def _note(movement: Movement, *, is_over: bool = False) -> Observe:
 
 
 def _reborn_on_the_path(movement: PathMovement, cause: Loss) -> list[Effect]:
-    """Tell those who still know of the movement. What nobody can know any more the source decides: the client stays."""
+    """Tell the neighbour that still knows of it. Where the outcome is unknown, the client stays at the source."""
     operation, has_state = movement.operation, movement.phase in (PathPhase.CARRIED, PathPhase.ANSWERED)
     if cause is BeforeReborn:
         return [Send(movement.after, MoveCommit(operation, is_sure=False) if has_state else MoveAbort(operation))]

@@ -1,4 +1,4 @@
-"""What a broker knows of one movement, by its role in it."""
+"""The state of one movement at a broker, by the role of the broker in it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ class SourceMovement(msgspec.Struct, tag="source"):
 
     request: RequestMove
     attempts: int  # to begin: how often it was put off before
-    is_outdated: bool = False  # the client has asked for something else since the negotiation began
+    is_outdated: bool = False  # the client has changed its subscriptions or advertisements since the negotiation
     phase: SourcePhase = SourcePhase.NEGOTIATING
     address: str = ""  # where the target listens for clients
-    delivered: list[EventId] = []  # to the client, since the negotiation began: the target may have got it, too
-    kept: list[ClientReply] = []  # what came for the client after its state had gone
-    waiting: list[tuple[Layer, str]] = []  # what it waited for then: the target confirms that, or we do if it stays
-    reason: str = ""  # for which it was given up
-    life: int = 0  # of the target, which is to know the client
+    delivered: list[EventId] = []  # to the client since the negotiation began: the target may have received them too
+    kept: list[ClientReply] = []  # messages for the client since its state was sent
+    waiting: list[
+        tuple[Layer, str]
+    ] = []  # requests that were unconfirmed then: the target confirms them, or this broker
+    reason: str = ""  # why the movement was given up
+    life: int = 0  # the epoch in which the target took the client over
 
     @property
     def operation(self) -> str:
@@ -50,7 +52,7 @@ class TargetMovement(msgspec.Struct, tag="target"):
     before: Node
     delay_ms_max: int
     phase: TargetPhase = TargetPhase.APPROVED
-    queued: list[Event] = []  # what came for the client since the approval
+    queued: list[Event] = []  # events for the client since the approval
 
     @property
     def client(self) -> Node:

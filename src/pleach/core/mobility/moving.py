@@ -1,11 +1,11 @@
-"""The seam of a broker that a client leaves or comes to: what is for the client is noted, kept or queued.
+"""The seam of a broker that a client leaves or comes to: messages for the client are recorded, kept or queued.
 
-    source   until the state has gone: delivered, and noted. After that: kept, should the client stay
+    source   until the state is sent: delivered, and recorded. After that: kept, in case the client stays
     target   until the state has come: queued
 
-Every event that reaches the source after the approval reaches the target, too, and none that it got before is missing
-there: the approval came over the same links in the same order. So what the target has queued, without what the client
-got at the source, is what it still lacks, in an order that follows on from it (docs/protocols/movement.md).
+Every event that reaches the source after the approval reaches the target, too: the approval came over the same links,
+which are FIFO. So what the target has queued, without what the client received at the source, is what the client still
+lacks, in an order that continues the one at the source (docs/protocols/movement.md).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MovementSeam:
         return not (self._leaving or self._entering)
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        """A client that has halted says nothing: what comes from it is of another life, and waits for the outcome.
+        """A client that has halted sends nothing: what comes from it is of its next epoch, and waits for the outcome.
 
         It may come before its state does, where the source does not wait for the acknowledgement.
         """

@@ -1,10 +1,10 @@
-"""Two ways for a client to move by itself, for the comparison (S4 §4.4, "traditional client movement").
+"""Two ways in which a client moves by itself, for comparisons (S4 §4.4, "traditional client movement").
 
-    covering    takes back all that it has asked for, waits for the answers, goes, and asks for it all again
-    reconnect   goes at once, and asks for it all again
+    covering    unsubscribes and unadvertises, waits for the answers, reconnects, and subscribes and advertises again
+    reconnect   reconnects at once, and subscribes and advertises again
 
-Neither promises anything: what is published meanwhile may be lost, or come twice. Covering as such is a matter of the
-network's routing; the protocol is named after it since it is what makes it bearable.
+Neither guarantees delivery: what is published meanwhile may be lost, or come twice. Covering is a property of the
+network's routing; S4 names the protocol after it, since it reduces what the protocol costs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MoveProtocol(StrEnum):
 
 
 class Resettling(msgspec.Struct):
-    """A client on its way. `awaited`: what it asked its broker for, or asked back, without an answer so far."""
+    """A client on its way. `awaited`: its requests that are not answered yet."""
 
     operation: str
     to: Node
@@ -45,7 +45,7 @@ class Resettling(msgspec.Struct):
     awaited: list[str] = []
 
     def takes(self, reply: ClientReply) -> bool:
-        """Whether it is an answer to what this is about; then it has come."""
+        """Whether it answers one of the awaited requests, which then is awaited no more."""
         match reply:
             case Unsubscribed(name) | Unadvertised(name) if not self.has_arrived:
                 pass

@@ -1,8 +1,8 @@
-"""The broker that a client leaves.
+"""The source of a movement: the broker that a client leaves.
 
 It decides until it has sent the state: until then it may give up, at any time and for any reason, and the client goes
-on as if nothing had been. After that the target decides, and the source keeps what comes for the client in case of a
-`Reject`. Where delays are bounded, an acknowledgement that does not come in time has been sent all the same.
+on as before. After that the target decides, and the source keeps what comes for the client in case of a `Reject`. Where
+delays are bounded, an acknowledgement that does not come in time is taken as sent.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from pleach.core.overlay.membership.handover import confirm
 from pleach.core.overlay.retries import Retries
 from pleach.core.overlay.seam import Reaction
 
-PATIENCE_SECONDS = 20.0  # for the answer of the target, and for that of the client, where nobody knows of a bound
+PATIENCE_SECONDS = 20.0  # for the answer of the target, and for that of the client, where no bound is given
 TIMER = "mobility:late:"
 ROUND_TRIP = 2  # times the longest delay, from one end to the other
 
 
 def begin(context: BrokerContext, request: RequestMove, attempts: int) -> tuple[SourceMovement, list[Effect]]:
-    """Of a component there is one copy: a bound on delays that does not hold would cost it, so nobody relies on one."""
+    """A component has one copy, which a bound on delays that does not hold would lose: bounds are ignored for it."""
     if context.component_host.kind_of(request.client):
         request = msgspec.structs.replace(request, delay_ms_max=0)
     movement = SourceMovement(request, attempts)
@@ -47,7 +47,7 @@ def begin(context: BrokerContext, request: RequestMove, attempts: int) -> tuple[
 
 
 def timers(movement: SourceMovement) -> list[SetTimer]:
-    """The longest time to wait in this phase; none where waiting is all that can be done."""
+    """The longest time to wait in this phase; none where the source can only wait."""
     bound = movement.request.delay_ms_max / 1_000
     match movement.phase:
         case SourcePhase.ABORTING:
@@ -58,7 +58,7 @@ def timers(movement: SourceMovement) -> list[SetTimer]:
 
 
 class MovementSource:
-    """One movement, at its source. `is_over`: there is nothing more to do for it here."""
+    """One movement, at its source. `is_over`: the movement is over here."""
 
     def __init__(self, context: BrokerContext, retries: Retries, movement: SourceMovement) -> None:
         self._context = context
@@ -80,7 +80,7 @@ class MovementSource:
                 return self._commit()
             case _, Reject(_, reason, is_busy):
                 return self._rejected(reason, is_busy=is_busy)
-        return Reaction()  # given up: what is still to come is the end of it
+        return Reaction()  # ABORTING: only `Reject` ends it
 
     def handle_late(self) -> Reaction:
         """An answer has not come in time."""
@@ -93,7 +93,7 @@ class MovementSource:
         return self._give_up(f"{movement.target} does not answer")
 
     def client_reborn(self) -> Reaction:
-        """Who halted is nobody any more. The new life stays, and knows nothing of all this, nor of what was kept."""
+        """The client that halted is gone. Its new incarnation stays, and does not get what was kept before."""
         movement = self._movement
         if movement.phase is SourcePhase.ABORTING:
             return Reaction()
@@ -101,9 +101,9 @@ class MovementSource:
         return self._abort(f"{movement.client} has lost its memory, and begins anew", resumed=[])
 
     def after_reborn(self) -> Reaction:
-        """Nobody there knows of the movement. The client stays: we have all that came for it, and it has not gone yet.
+        """The client stays: this broker has all that came for it, and has not sent it away.
 
-        Should the target have it, then it is to let it go; who has forgotten the movement passes that on.
+        If the target has taken the client over, it has to release it; brokers that know of no movement pass that on.
         """
         movement = self._movement
         self.is_over = True
@@ -124,9 +124,9 @@ class MovementSource:
         return Reaction([Send(movement.client, Halt(movement.operation)), *timers(movement)])
 
     def _halted(self) -> Reaction:
-        """What the client wants now is what counts; the way has to be made for it first.
+        """If the client has changed its requests, negotiate again with the present ones.
 
-        Also where it wants again what was negotiated: the target has queued what came in between, too.
+        Also where these are again what was negotiated: the target has queued events for which it was not subscribed.
         """
         movement = self._movement
         sessions = self._context.sessions
@@ -149,7 +149,7 @@ class MovementSource:
         return Reaction([self._done_waiting(), Send(movement.after, state), *timers(movement)])
 
     def _commit(self) -> Reaction:
-        """The client is the target's: send it there, and take back what was told for it."""
+        """The client is at the target: send it there, and withdraw what was told for it."""
         movement = self._movement
         self.is_over = True
         client = movement.client
@@ -188,10 +188,10 @@ class MovementSource:
         return Reaction(effects, released=[movement.client])
 
     def _stay(self) -> list[Effect]:
-        """The client goes on here, with what came for it meanwhile, and is told what it waits for."""
+        """The client goes on here, with what came for it meanwhile and confirmations of its requests."""
         movement = self._movement
         if movement.phase in {SourcePhase.NEGOTIATING, SourcePhase.ABORTING}:
-            return []  # it knows of nothing, or no more
+            return []  # it has not been halted, or has been resumed
         resume = Send(movement.client, Resume(movement.operation, self._context.name))
         confirmed = confirm(self._context, movement.client, movement.waiting)
         return [resume, *(Send(movement.client, reply) for reply in movement.kept), *confirmed]

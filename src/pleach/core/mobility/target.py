@@ -1,8 +1,8 @@
-"""The broker that a client goes to.
+"""The target of a movement: the broker that a client goes to.
 
-What the client wants is installed from here as if it were here already: whoever wants the same elsewhere notices
-nothing, since the source still wants it, too, and so all changes are on the path between the two (S4 claims 1 and 2).
-Once the state has come, the client is here.
+The client's subscriptions and advertisements are installed from here as if it were here already. The source still has
+them, too, so that tables change only on the path between the two (S4 claims 1 and 2). Once the state has come, the
+client is here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # in this order: advertise
 
 
 def timers(movement: TargetMovement) -> list[SetTimer]:
-    """The queue must not grow for ever. Until the state has come it is ours to say no, whatever the source has done."""
+    """The queue must be bounded. Until the state has come the target may refuse, whatever the source did."""
     if movement.phase is not TargetPhase.APPROVED:
         return []
     delay = movement.delay_ms_max / 1_000 or PATIENCE_SECONDS / ROUND_TRIP
@@ -45,7 +45,7 @@ def timers(movement: TargetMovement) -> list[SetTimer]:
 
 
 def nobody(name: str) -> HandedClient:
-    """A client that wants nothing."""
+    """A client without subscriptions and advertisements."""
     return HandedClient(name, own_events=True, subscriptions={}, advertisements={}, confirmed=[], waiting=[])
 
 
@@ -73,7 +73,7 @@ class MovementTarget:
                 return self._drop("it was given up")
 
     def handle_late(self) -> Reaction:
-        """If the client comes all the same, since delays were longer than promised, it has to hear that it is lost."""
+        """If the client comes late all the same, since delays were longer than promised, it is refused as unknown."""
         dropped = self._drop("the state of the client has not come in time")
         if not self._movement.delay_ms_max:
             return dropped
@@ -81,16 +81,16 @@ class MovementTarget:
         return dropped._replace(effects=[*dropped.effects, LinkUp(client, is_client=True)], released=[client])
 
     def before_reborn(self) -> Reaction:
-        """If the state has not come, nobody sends it. If it has, the client is here, unless the source recalls it."""
+        """If the state has not come, it never will. If it has, the client is here, unless the source recalls it."""
         if self._movement.phase is TargetPhase.APPROVED:
             return self._drop("it was forgotten on the way")
         self.is_over = True
         return Reaction()
 
     def approve(self, client: HandedClient) -> Reaction:
-        """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
+        """Prepare for the client as it is now. The approval is sent behind what is installed, and so arrives after it.
 
-        What was queued before is the source's, since it comes before this approval to whatever broker it came to.
+        What was queued before is dropped: it reaches the source ahead of this approval.
         """
         movement = self._movement
         movement.queued = []
@@ -100,7 +100,7 @@ class MovementTarget:
         return Reaction([*told, Send(movement.before, approval), *timers(movement)])
 
     def _why_not_take_in(self, client: Node, component: bytes) -> str:
-        """A component that cannot be made here goes on where it was. Empty where it can, or where there is none."""
+        """Why a component cannot be restored here, and so stays at its source; empty if it can, or if there is none."""
         if not component:
             return ""
         try:
@@ -110,7 +110,7 @@ class MovementTarget:
         return ""
 
     def _take(self, client: HandedClient, delivered: list[EventId]) -> Reaction:
-        """The client is here from now on. It will come once its former broker has let it go."""
+        """The client is here from now on; it connects once its former broker has sent it away."""
         movement = self._movement
         movement.phase = TargetPhase.COMMITTED
         self._context.sessions.take_over(client)
@@ -128,7 +128,7 @@ class MovementTarget:
         )
 
     def _resumed(self, client: Node) -> list[Send]:
-        """A component has come with its state; other clients hear from their former broker that they are here."""
+        """A component has come with its state; other clients are told by their former broker."""
         if not self._context.component_host.kind_of(client):
             return []
         return [Send(client, Resume(self._movement.operation, self._context.name))]
@@ -149,7 +149,7 @@ class MovementTarget:
         return Reaction([*gone, reject], discarded=[movement.client])
 
     def _change(self, former: HandedClient, client: HandedClient) -> list[Effect]:
-        """Have routing want for the client what it wants now. What is new comes before what goes."""
+        """Change the routing entries of the client to its present ones: additions before removals."""
         router, before, after = self._context.router, tables_of(former), tables_of(client)
         effects: list[Effect] = []
         for layer in LAYERS:
@@ -162,7 +162,7 @@ class MovementTarget:
 
 
 def release(context: BrokerContext, operation: str, client: Node, *, to: Node) -> list[Effect]:
-    """Let go a client that was taken over and has not come. A component is here, and ends: it goes on elsewhere."""
+    """Release a client that was taken over and has not come. A component is here, and ends: it goes on elsewhere."""
     if client not in context.sessions:
         return []
     ended = [Send(client, Resume(operation, to))] if context.component_host.kind_of(client) else []
@@ -170,7 +170,7 @@ def release(context: BrokerContext, operation: str, client: Node, *, to: Node) -
 
 
 def lacking(client: HandedClient, queued: list[Event], delivered: list[EventId]) -> list[Event]:
-    """Of what was queued for a client: what it has not got yet, and still wants."""
+    """Those of the queued events that the client has not received, and still wants."""
     known = frozenset(delivered)
     return [event for event in queued if event.id not in known and _is_wanted(client, event)]
 

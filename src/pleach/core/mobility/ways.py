@@ -1,4 +1,4 @@
-"""The way that a client takes through the tree."""
+"""The path through the tree that a movement takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pleach.core.messages import Node
 
 
 def way(neighbours: Callable[[Node], Iterable[Node]], start: Node, end: Node) -> list[Node]:
-    """All brokers on the way, both ends included; empty if there is none. The rest need not be a tree just now."""
+    """All brokers from start to end; empty if there is no path. The other links need not form a tree at the moment."""
     came_from = {start: start}
     waiting = deque([start])
     while waiting and end not in came_from:

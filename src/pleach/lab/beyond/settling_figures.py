@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from pleach.lab.axis_scales import percent
 from pleach.lab.beyond.settling import ROWS, cases, measure, measure_small, small_cases
 from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
+from pleach.lab.figure_style import percent
 from pleach.lab.findings import Condition, Finding, aimed, judged
 from pleach.lab.improve.contenders import MIT, MST
 from pleach.lab.improve.course import (
@@ -21,7 +21,7 @@ from pleach.lab.improve.course import (
     over_time,
 )
 from pleach.lab.improve.rounds import STATIC
-from pleach.lab.s1.chapter5.hub import hub
+from pleach.lab.s1.chapter5.course_figures import hub
 from pleach.lab.trends import are_told_apart, as_told
 
 AT_REST = 1.0  # exchanges per 1,000 ticks and 100 brokers

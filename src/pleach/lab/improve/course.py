@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
-from pleach.lab.axis_scales import percent
 from pleach.lab.experiment import Case, Sample, Size, Summary, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, percent
 from pleach.lab.improve.rounds import STATIC, Run, Spent, Tuning, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting
 from pleach.lab.improve.traffic import traffic_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pleach.lab.axis_scales import from_zero, logarithmic_x, logarithmic_y
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, Value, select
-from pleach.lab.figure_style import bars, curve
+from pleach.lab.figure_style import bars, curve, from_zero, logarithmic_x, logarithmic_y
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s0.default_scenario import (
     COMPLETE,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pleach.lab.axis_scales import logarithmic_y, percent
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, logarithmic_y, percent
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s2.path import (
     COMPARED,

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import log2
 from typing import Any
 
-from pleach.lab.axis_scales import from_zero, logarithmic_x, logarithmic_y, percent
 from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, from_zero, logarithmic_x, logarithmic_y, percent
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s3.protocol import DEGREE_MAX, ITERATIVE, OPERATIONS, RECURSIVE, SECONDS, WRONG, WRONG_OWNER
 from pleach.lab.s3.tree import BINARY, MORE_BITS, PAPER_BITS, RENDEZVOUS, SCHEMES, cases, cost, measure

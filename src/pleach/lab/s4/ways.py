@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.lab.axis_scales import logarithmic_y
 from pleach.lab.experiment import Summary, Value, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, logarithmic_y
 from pleach.lab.s4.mover_runs import LATENCY, MESSAGES
 from pleach.lab.s4.movers import SCAN_US
 from pleach.lab.trends import ordered

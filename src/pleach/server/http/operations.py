@@ -162,34 +162,24 @@ class OperationPages:
     def _checked(self, request: OperatorRequest, *, detach_absent: bool) -> OperatorRequest | HttpResponse:
         """The request as this broker's machine takes it, or the page that says why it does not."""
         match request:
+            case RequestSwap(protocol=protocol) if protocol and protocol not in CHOICES:
+                return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {protocol!r}")
             case RequestSwap(name, a, b, c, protocol):
-                return self._checked_swap(swap_request(protocol or self._settings().exchange, name, a, b, c), protocol)
-            case RequestExchange():
-                return self._checked_exchange(request)
-            case RequestAdd():
+                request = swap_request(protocol or self._settings().exchange, name, a, b, c)
+            case RequestExchange() if reason := Cycle.of(request).why_not():
+                return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
+            case RequestAdd(address=address):
                 try:
-                    parse_address(request.address, key="address")
+                    parse_address(address, key="address")
                 except SettingsError as error:
                     return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
             case RequestRemove(name, broker) if name not in self._operations:
                 absent = [client for client in self._broker.sessions.clients if not self._is_here(client)]
                 if absent and not detach_absent:
                     return _absent_page(absent)
-                return RequestRemove(name, broker, absent)
-        return request
-
-    def _checked_swap(self, request: RequestSwap | RequestExchange, protocol: str) -> OperatorRequest | HttpResponse:
-        """`protocol`: that was asked for; empty: none."""
-        if protocol and protocol not in CHOICES:
-            return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {protocol!r}")
-        if reason := why_not(request.protocol, self._settings().circumstances):
-            return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
-        return request
-
-    def _checked_exchange(self, request: RequestExchange) -> OperatorRequest | HttpResponse:
-        if reason := Cycle.of(request).why_not():
-            return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
-        if reason := why_not(request.protocol, self._settings().circumstances):
+                request = RequestRemove(name, broker, absent)
+        protocol = request.protocol if isinstance(request, RequestSwap | RequestExchange) else ""
+        if protocol and (reason := why_not(protocol, self._settings().circumstances)):
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return request
 

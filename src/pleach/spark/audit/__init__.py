@@ -21,11 +21,9 @@ publications.py   one row per attempt to publish, with the filters that match
 deliveries.py     one row per delivery, beside its publication; spurious, duplicate, fifo
 causality.py      causal order: a fold over what can matter
 losses.py         events that were owed and not delivered
-suspensions.py    violations within faults
-broker_losses.py  losses with brokers that died for good
+excused.py        violations within faults, and losses with brokers that died for good
 findings.py       violations in a common form
-verdicts.py       the verdict on each run
+verdicts.py       the verdict on each run, and explanations
 job.py            the whole audit
-violation_context.py  a violation with the records around it
 dataframes.py     rows through `mapInArrow`, and checkpoints
 """

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
-from pleach.spark.audit.broker_losses import without_departures
 from pleach.spark.audit.causality import causal
 from pleach.spark.audit.dataframes import kept
 from pleach.spark.audit.deliveries import (
@@ -26,6 +25,7 @@ from pleach.spark.audit.deliveries import (
     unreal,
     unwanted,
 )
+from pleach.spark.audit.excused import suspended, without_departures
 from pleach.spark.audit.inspection import RunPlace, inspect
 from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview
@@ -33,7 +33,6 @@ from pleach.spark.audit.publications import Filters, attempts, publications, ref
 from pleach.spark.audit.sequence import number_disorderly, number_orderly
 from pleach.spark.audit.sources import TraceFile, read_records, sources_of
 from pleach.spark.audit.subscriptions import numbered, refused_subscriptions, subscriptions
-from pleach.spark.audit.suspensions import suspended
 from pleach.spark.audit.verdicts import counts_of, verdicts_of
 from pleach.spark.job_errors import explained
 from pleach.trace.store import trace_files

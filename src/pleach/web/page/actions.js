@@ -1,5 +1,5 @@
 // Buttons that change the tree, and where clients are. Each is a small form (wish.js), whose plan is shown, in words
-// and drawn, before anything is done. Another action is another entry of ACTIONS, and a wish in wishes.py.
+// and drawn, before anything is done. Another action is another entry of ACTIONS, and a request in forms.py.
 
 import { el } from "./dom.js";
 import { WishForm } from "./wish.js";

@@ -1,4 +1,4 @@
-// A form for a wish, and the plan that comes of it: shown before anything is done.
+// A form for a request, and the plan that it makes, which is shown before anything is done.
 
 import { ask } from "./ask.js";
 import { el } from "./dom.js";

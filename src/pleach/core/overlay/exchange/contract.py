@@ -109,7 +109,7 @@ def table(
         for role in roles:
             assert (role, phase, cause) not in found, (role, phase, cause)
             found[role, phase, cause] = tuple(after) or (phase,)
-    return {**beside, **found}
+    return found | {row: after for row, after in beside.items() if row not in found}
 
 
 class TablePart(ABC):

@@ -1,20 +1,20 @@
-"""How an exchange ends when a broker of its cycle has lost its memory (docs/protocols/forgotten.md).
+"""The end of an exchange when a broker of its cycle has lost its memory (docs/protocols/forgotten.md).
 
     u ─ … ─ R ─ … ─ x ──r── y ─ … ─ v        R knows of no exchange, and has the links of its settings
     │       ◀ asks ▶│                        its neighbours on the cycle, if they are locked, ask the ends of r
     │◀──── ended ───│── ended ─▶ …           both have left r: the exchange is done. Else it is undone
 
-Rule 1: the ends of r decide, for they alone can make it go. While one of them has not said its last word over it, or
-        has forgotten it, r is there: the exchange is undone. If both have, r is gone, and the exchange is done.
-Rule 2: what is asked and answered goes along the cycle, by way of those who know of no exchange, too. These keep what
-        they have passed on until it is answered.
-Rule 3: who hears the end is free at once, and starts over with its neighbours on the cycle: behind `ended` each link
-        tells everything again, and what was told before it counts no more. So tables agree, wherever each of them was.
-Rule 4: who is not in the exchange believes of a link only what the far end of that link says itself. It lets r go when
-        the other end of r says so, and takes a when the other end of a does.
-Rule 5: who knows that the exchange was done says so to a neighbour that has lost its memory, and with it an end of r
-        or a. Whether it still is so, the far end of that link knows (rule 4).
-Rule 6: `undone` is final. It is said after `done` where an end of r has forgotten that it had left it.
+Rule 1: the ends of r decide, since only they remove it. While one of them has not sent its last message over r, or has
+        forgotten it, r exists: the exchange is undone. If both have, r is gone, and the exchange is done.
+Rule 2: questions and answers travel along the cycle, also through brokers that know of no exchange. These keep a
+        question that they have passed on until it is answered.
+Rule 3: a broker that hears the end is unlocked at once, and starts over with its neighbours on the cycle: behind
+        `ended` each end of a link tells everything again, and what it told before is void. So tables agree.
+Rule 4: a broker that takes no part accepts news of a link only from the far end of that link. It removes r when the
+        other end of r says so, and adds a when the other end of a does.
+Rule 5: a broker that knows that the exchange was done tells this to a neighbour that is an end of r or a and has lost
+        its memory. Whether it still holds, the far end of that link knows (rule 4).
+Rule 6: `undone` is final. It follows `done` where an end of r has forgotten that it had left r.
 """
 
 from __future__ import annotations
@@ -32,29 +32,31 @@ from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring
 
-KEPT_MAX = 64  # exchanges of which a broker remembers how they ended: far more than one can be asked about
+KEPT_MAX = 64  # exchanges whose end a broker remembers: far more than it can be asked about at once
 
 NOTHING = Reaction()
 
 
 class OldLink(Enum):
-    """How an end of r stands to it."""
+    """The state of r at one of its ends."""
 
     THERE = auto()
-    LEFT = auto()  # this end has said its last word over it, and has not heard that of the other one
-    GONE = auto()  # both have
-    UNKNOWN = auto()  # it knows of no exchange
+    LEFT = auto()  # this end has sent its last message over r, and has not received that of the other end
+    GONE = auto()  # both have sent and received it
+    UNKNOWN = auto()  # this end knows of no exchange
 
 
 class ExchangeFate(Enum):
+    """What an end of r decides."""
+
     DONE = auto()
     UNDONE = auto()
     ASK = auto()  # the other end of r
-    WAIT = auto()  # its last word is on the way
+    WAIT = auto()  # the last message of the other end is on its way
 
 
 def fate(old: OldLink, *, is_over_old: bool, is_far_blank: bool) -> ExchangeFate:
-    """What an end of r says that is asked, perhaps by the other one (`is_over_old`), which may have lost its memory."""
+    """What an end of r decides when it is asked, perhaps by the other end (`is_over_old`), which may know nothing."""
     match old:
         case OldLink.THERE:
             return ExchangeFate.UNDONE
@@ -69,24 +71,24 @@ def fate(old: OldLink, *, is_over_old: bool, is_far_blank: bool) -> ExchangeFate
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a broker keeps of an exchange that it is not in, or no longer.
+    """What a broker keeps of an exchange in which it takes no part, or no longer.
 
-    `asked`: what it has passed on, and has no answer to. `is_courting`: at an end of a, it has asked the other end
-    whether a is there.
+    `asked`: a question that it has passed on, and that is not answered. `is_confirming`: at an end of a, it has asked
+    the other end whether a exists.
     """
 
     end: CycleEnded | None = None
     asked: CycleForgotten | None = None
-    is_courting: bool = False
+    is_confirming: bool = False
 
     @property
     def is_undone(self) -> bool:
-        """That is final: r is there. Who has heard `done` may hear `undone` after it, not the reverse."""
+        """Rule 6: `undone` may follow `done`, not the reverse."""
         return self.end is not None and not self.end.is_done
 
 
 class PeerResets:
-    """The end at one broker: in the middle of the exchange (`conclude`), or outside of it (the others)."""
+    """The end of an exchange at one broker: one that takes part (`conclude`), or one that does not (the others)."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -94,9 +96,9 @@ class PeerResets:
     # In the exchange -----------------------------------------------------------------------------------------
 
     def conclude(self, sender: Node, message: CycleEnded, *, is_new_open: bool) -> Reaction:
-        """The exchange is over here. `sender`: who says so. `is_new_open`: the far end of a has opened it, too.
+        """End the exchange here. `sender`: who says so. `is_new_open`: the far end of a has opened it, too.
 
-        What waits at a goes on if a stays. Else it is lost: it would come over r to those who have it already.
+        What is held at a goes on if a stays. Else it is dropped: over r it would reach brokers that have it already.
         """
         cycle, name = Cycle.of(message), self._context.name
         old, new = cycle.across_old(name), cycle.across_new(name)
@@ -108,7 +110,7 @@ class PeerResets:
         effects = [*self._start_over(message, {n: n == sender for n in kept}, gone=down), *last, *down]
         forsaken = None if goes is None else (cycle.operation, goes)
         if not message.is_done and old is not None and new is None:
-            # What is gray there has come over a, and must not go over r.
+            # Gray events there have come over a, and must not go over r.
             forsaken = (cycle.operation, cycle.towards_new(name) or "")
         held = [] if new is None else [new]
         if message.is_done:
@@ -116,7 +118,7 @@ class PeerResets:
         return Reaction(effects, discarded=held, forsaken=forsaken)
 
     def _last_word(self, far: Node | None, message: CycleEnded, *, is_said: bool) -> list[Effect]:
-        """Over the link that goes; over r both ends had their last word before, unless one has forgotten it."""
+        """The answer over the link that is removed. Over r both ends sent it before, unless one has forgotten it."""
         if far is None or not is_said:
             return []
         return [LinkUp(far), Send(far, _again(message, is_answer=True))]
@@ -124,7 +126,7 @@ class PeerResets:
     # Outside -------------------------------------------------------------------------------------------------
 
     def answer(self, asker: Node, message: CycleEnded) -> Reaction:
-        """Tell who has asked, or does not know that it should, how an exchange ended that this broker is not in."""
+        """Tell a broker that asked, or that has lost its memory, how an exchange ended."""
         if asker in self._context.router.neighbours:
             return Reaction(self._start_over(message, {asker: False}))
         return Reaction([LinkUp(asker), Send(asker, _again(message, is_answer=True)), LinkDown(asker)])
@@ -141,7 +143,7 @@ class PeerResets:
             effects += self._onwards(sender, message)
         return Reaction(effects)
 
-    def is_to_court(self, sender: Node, message: CycleEnded) -> bool:
+    def must_confirm(self, sender: Node, message: CycleEnded) -> bool:
         """At an end of a, told by another one that the exchange is done: whether the other end has to confirm it."""
         far = Cycle.of(message).across_new(self._context.name)
         return message.is_done and far not in (None, sender, *self._context.router.neighbours)
@@ -153,12 +155,12 @@ class PeerResets:
             return self._let_go(far, message)
         if is_linked:
             return self._restarted(far, message)
-        if not message.is_done or not (kept.end is None or kept.is_courting):
+        if not message.is_done or not (kept.end is None or kept.is_confirming):
             return []
         return [self._dial(message, far), *self._start_over(message, {far: True})]
 
     def _over_old(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
-        """The other end of r says that it is gone, or was told so and asks. Who knew has r only if it came again."""
+        """The other end of r says that r is gone, or was told so and asks. If this end knew, r has been added again."""
         if far not in self._context.router.neighbours:
             return [] if message.is_answer else [LinkUp(far), Send(far, _again(message, is_answer=True)), LinkDown(far)]
         is_gone = message.is_answer or kept.end is None
@@ -170,7 +172,7 @@ class PeerResets:
         return [*self._start_over(message, {}, gone=[down]), *last, down]
 
     def _restarted(self, sender: Node, message: CycleEnded) -> list[Effect]:
-        """What the sender had told counts no more; it wants to be told everything again, unless it answers."""
+        """What the sender had told is void; unless this is an answer, it has to be told everything again."""
         router = self._context.router
         if sender not in router.neighbours:
             return []
@@ -188,7 +190,7 @@ class PeerResets:
         new = cycle.across_new(name)
         if new in neighbours and not message.is_done:
             return [*passed, *self._let_go(new, _again(message, is_answer=False))]
-        if new is None or not self.is_to_court(sender, message):
+        if new is None or not self.must_confirm(sender, message):
             return passed
         return [*passed, self._dial(message, new), Send(new, _again(message, is_answer=False))]
 
@@ -200,7 +202,7 @@ class PeerResets:
         return LinkUp(far, message.address)
 
     def remind(self, peer: Node, ended: Iterable[CycleEnded]) -> list[Effect]:
-        """The peer has lost its memory, and may have lost a link with it that it has no setting for (rule 5)."""
+        """The peer has lost its memory, and with it perhaps a link that is not in its settings (rule 5)."""
         return [effect for end in ended if self._concerns(peer, end) for effect in self.answer(peer, end).effects]
 
     def _concerns(self, peer: Node, end: CycleEnded) -> bool:
@@ -217,7 +219,7 @@ class PeerResets:
     def _start_over(
         self, message: CycleEnded, links: Mapping[Node, bool], gone: Sequence[LinkDown] = ()
     ) -> list[Effect]:
-        """Tell everything again behind the message. `links`: whether the far end has said that it does."""
+        """Tell everything again behind the message. `links`: whether the far end has done so already."""
         router = self._context.router
         told = {n: NewLink(NO_TABLES if h else sides.received(router, n), NO_TABLES) for n, h in links.items()}
         lost = tuple(down.to for down in gone if down.to in router.neighbours)

@@ -1,14 +1,16 @@
-"""Exchanging one link for another: what every protocol does alike (S1 Algorithm 2).
+"""The machine of exchanges of one link for another: what all protocols share (S1 Algorithm 2).
 
     u ── lock ──▶ … x ──▶ y … ──▶ v         each broker of the cycle, unless it is locked already, takes part
     └◀──────────── lock ──────────┘         over the new link: all are locked, u begins
 
 A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
-lock and end is its *part*, and each protocol is one; `lock` says which. Locking is for the tree alone: cycles that
-overlap, planned apart, would leave no tree (S1 §4.2). It orders no subscription and no event.
+lock and end is its *part* (contract.py); `lock` says of which protocol. The lock protects the tree: exchanges that were
+planned apart, and whose cycles overlap, would leave no tree (S1 §4.2). It orders no subscription and no event.
 
-What is said of an exchange that this broker does not know, or no longer, is dropped: it has ended without it, or was
-known in a former life. How an exchange ends that a broker of the cycle has forgotten stands in exchange/failures.py.
+Rule 1: a message of an exchange that this broker does not know is dropped: the exchange has ended here, or this broker
+        has lost its memory of it. failures.py says how such an exchange ends.
+Rule 2: a message of the exchange under way is refused with ProtocolError where its sender is not adjacent on the cycle,
+        and where the table of the protocol, or the phase below, does not have it.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ RETRY: Final = "exchange:retry:"
 
 
 class ExchangePhase(StrEnum):
-    """Of a broker that takes part."""
+    """The phase of a broker that takes part."""
 
-    LOCKED = "locked"  # at u: not all are. Elsewhere: they may still refuse
-    BEGUN = "begun"  # all are locked; what comes now is the protocol's
+    LOCKED = "locked"  # other brokers may still refuse; at u no message of the protocol is legal
+    BEGUN = "begun"  # all are locked: the protocol is under way, and no lock or refusal is legal
 
 
 class ExchangeState(msgspec.Struct):
@@ -58,10 +60,10 @@ class ExchangeState(msgspec.Struct):
     attempts: int = 0
     is_patient: bool = True  # at u: as the request is
     asked_at: float = 0.0
-    flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
+    flushed: dict[str, None] = {}  # flushes of other exchanges that passed while this one is under way
     address: str = ""  # u's
-    forgetful: Node = ""  # at an end of r: who has lost its memory, so that others ask how this ends
-    kept: dict[str, Kept] = {}  # of exchanges that this broker is not in
+    reset_broker: Node = ""  # at an end of r: the broker that has lost its memory, so that others ask how this ends
+    kept: dict[str, Kept] = {}  # exchanges that this broker takes no part in, by operation
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -73,7 +75,7 @@ class ExchangeMachine:
         self._context = context
         self._ordering = ordering
         self._parts = dict(parts)
-        self._rebirths = PeerResets(context)
+        self._resets = PeerResets(context)
         self._state = ExchangeState()
         self._part: ExchangePart | None = None
         context.on_peer_reset(self.peer_reset)
@@ -91,13 +93,13 @@ class ExchangeMachine:
             case RequestExchange():
                 return self._requested(message, attempts=0, now=now)
             case LockCycle() if not Cycle.of(message).is_next(sender, self._context.name):
-                raise ProtocolError(self._context.name, sender, message, "that is no way round a cycle")
+                raise ProtocolError(self._context.name, sender, message, "it does not come along a cycle of brokers")
             case LockCycle(path=path) if path[0] != self._context.name:
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
                 return self._pass_flush(sender, message)
             case CycleForgotten() | CycleEnded():
-                return self._after_a_rebirth(sender, message)
+                return self._after_a_reset(sender, message)
         part = self._part
         if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
             return NOTHING
@@ -111,7 +113,7 @@ class ExchangeMachine:
         return self._ended_if_over(part, handled)
 
     def _check_place(self, cycle: Cycle, sender: Node, message: Message) -> None:
-        """What is said of an exchange comes along its cycle, and nobody locks or refuses what has begun."""
+        """Rule 2, but for the table of the protocol."""
         name = self._context.name
         if not cycle.are_beside(name, sender):
             raise ProtocolError(name, sender, message, "the sender is not beside this broker on the cycle")
@@ -122,7 +124,7 @@ class ExchangeMachine:
         if self._state.phase is ExchangePhase.BEGUN:
             raise ProtocolError(name, sender, message, "the exchange has begun: all are locked")
         if isinstance(message, CycleRefused) and not cycle.is_next(name, sender):
-            raise ProtocolError(name, sender, message, "who is asked for a lock refuses it, nobody else")
+            raise ProtocolError(name, sender, message, "only a broker that was asked for a lock refuses it")
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:
         if name == PART:
@@ -150,7 +152,7 @@ class ExchangeMachine:
     # Lock ----------------------------------------------------------------------------------------------------
 
     def _requested(self, request: RequestExchange, *, attempts: int, now: float) -> Reaction:
-        """At u: what is asked for elsewhere comes by the remote_requests."""
+        """At u. Requests that were made elsewhere come by way of remote_requests.py."""
         cycle = Cycle.of(request)
         if reason := cycle.why_not() or self._why_not_here(cycle):
             return Reaction([Concluded(request.operation, reason)])
@@ -228,8 +230,10 @@ class ExchangeMachine:
     # The end -------------------------------------------------------------------------------------------------
 
     def _ended_if_over(self, part: ExchangePart, handled: Reaction) -> Reaction:
-        if self._state.forgetful and part.old_link is OldLink.GONE:
-            return join(handled, self._concluded(self._context.name, self._end_of(part.cycle, self._state.forgetful)))
+        if self._state.reset_broker and part.old_link is OldLink.GONE:
+            return join(
+                handled, self._concluded(self._context.name, self._end_of(part.cycle, self._state.reset_broker))
+            )
         if not part.is_over:
             return handled
         self._keep(part.cycle.operation, Kept(self._end_of(part.cycle)))
@@ -242,11 +246,11 @@ class ExchangeMachine:
     def _end(self) -> None:
         self._state.cycle, self._state.phase = None, ExchangePhase.LOCKED
         self._state.flushed = {}
-        self._state.forgetful = ""
+        self._state.reset_broker = ""
         self._part = None
 
     def _pass_flush(self, sender: Node, message: Flush) -> Reaction:
-        """Of an exchange elsewhere. Round a cycle that is open here for the moment it goes once."""
+        """Pass on the flush of an exchange elsewhere. While a cycle is closed here, it passes once."""
         key = f"{message.operation}/{message.origin}"
         if key in self._state.flushed:
             return NOTHING
@@ -254,10 +258,9 @@ class ExchangeMachine:
             self._state.flushed[key] = None
         return Reaction([Send(to, message) for to in self._context.router.neighbours if to != sender])
 
-    # Rebirths ------------------------------------------------------------------------------------------------
+    # Brokers that lose their memory (failures.py) ------------------------------------------------------------
 
     def peer_reset(self, peer: Node) -> Reaction:
-        """See exchange/failures.py."""
         name, part, kept = self._context.name, self._part, self._state.kept.values()
         if part is not None and part.cycle.are_beside(name, peer):
             cycle = part.cycle
@@ -265,20 +268,20 @@ class ExchangeMachine:
             return self._asked(name, lost, cycle)
         asked = [(each.asked, Cycle.of(each.asked)) for each in kept if each.asked is not None]
         again = [self._asked(name, *each) for each in asked if each[1].are_beside(name, peer)]
-        return join(Reaction(self._rebirths.remind(peer, [each.end for each in kept if each.end is not None])), *again)
+        return join(Reaction(self._resets.remind(peer, [each.end for each in kept if each.end is not None])), *again)
 
-    def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Reaction:
+    def _after_a_reset(self, sender: Node, message: CycleForgotten | CycleEnded) -> Reaction:
         cycle = Cycle.of(message)
         if cycle.why_not() or not cycle.are_beside(self._context.name, sender):
-            raise ProtocolError(self._context.name, sender, message, "that is no way round a cycle")
+            raise ProtocolError(self._context.name, sender, message, "it does not come along a cycle of brokers")
         if isinstance(message, CycleForgotten):
             return self._asked(sender, message, cycle)
         if self.operation == cycle.operation:
             return self._concluded(sender, message)
         kept = self._state.kept.get(cycle.operation, Kept())
         if not (message.is_done and kept.is_undone):
-            self._keep(cycle.operation, Kept(message, is_courting=self._rebirths.is_to_court(sender, message)))
-        return self._rebirths.hear(sender, message, kept)
+            self._keep(cycle.operation, Kept(message, is_confirming=self._resets.must_confirm(sender, message)))
+        return self._resets.hear(sender, message, kept)
 
     def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Reaction:
         name, old = self._context.name, self._old_link(cycle)
@@ -291,13 +294,13 @@ class ExchangeMachine:
             decision = ExchangeFate.UNDONE
         if decision in (ExchangeFate.DONE, ExchangeFate.UNDONE):
             return self._decided(sender, message, is_done=decision is ExchangeFate.DONE)
-        self._state.forgetful = message.broker if is_in else ""
+        self._state.reset_broker = message.broker if is_in else ""
         if decision is ExchangeFate.WAIT:
             return NOTHING
         return self._pass_question(far, msgspec.structs.replace(message, is_blank=not is_in))
 
     def _pass_question(self, following: Node, message: CycleForgotten) -> Reaction:
-        """Who is in the exchange hears by itself if the next one loses its memory, and asks again."""
+        """A broker that takes part is told when the next one loses its memory; others keep the question."""
         if self.operation != message.operation:
             known = self._state.kept.get(message.operation, Kept())
             self._keep(message.operation, msgspec.structs.replace(known, asked=message))
@@ -323,11 +326,11 @@ class ExchangeMachine:
             return self._concluded(self._context.name, end)
         known = self._state.kept.get(cycle.operation, Kept())
         self._keep(cycle.operation, msgspec.structs.replace(known, end=end))
-        return self._rebirths.answer(asker, end)
+        return self._resets.answer(asker, end)
 
     def _concluded(self, sender: Node, message: CycleEnded) -> Reaction:
         is_new_open = self._context.name == message.path[-1] or self._state.phase is ExchangePhase.BEGUN
-        handled = self._rebirths.conclude(sender, message, is_new_open=is_new_open)
+        handled = self._resets.conclude(sender, message, is_new_open=is_new_open)
         self._keep(message.operation, Kept(message))
         self._end()
         cycle = Cycle.of(message)
@@ -337,10 +340,10 @@ class ExchangeMachine:
             end.append(Concluded(cycle.operation, refusal))
         return handled._replace(effects=[*handled.effects, *end])
 
-    def _end_of(self, cycle: Cycle, forgetful: Node = "") -> CycleEnded:
-        """Of the exchange that is under way here: it is done."""
+    def _end_of(self, cycle: Cycle, reset_broker: Node = "") -> CycleEnded:
+        """The message that the exchange under way here is done."""
         address = self._state.address
-        return CycleEnded(cycle.operation, cycle.path, cycle.cut, cycle.protocol, address, forgetful, is_done=True)
+        return CycleEnded(cycle.operation, cycle.path, cycle.cut, cycle.protocol, address, reset_broker, is_done=True)
 
     def _keep(self, operation: str, what: Kept) -> None:
         kept = self._state.kept

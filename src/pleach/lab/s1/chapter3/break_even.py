@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple
 
-from pleach.lab.axis_scales import plain
 from pleach.lab.experiment import Case, Figure, ResultTable, Summary, select
+from pleach.lab.figure_style import plain
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s1.chapter3.filtering_runs import (
     LIFETIMES,
@@ -30,8 +30,8 @@ from pleach.lab.s1.chapter3.model_agreement import (
     is_alike,
     is_papers_own,
     points,
+    versus,
 )
-from pleach.lab.s1.chapter3.simulation_and_model import versus
 from pleach.model.breakeven import break_even
 
 MAGNIFIED = 40  # Fig. 3.3 shows so much less of the axis

@@ -1,4 +1,8 @@
-"""S1 Fig. 3.9–3.17: the parts of the model, each against the simulation (3.13 is a drawing without data)."""
+"""S1 Fig. 3.2–3.18: filtering with leases against flooding, simulated and computed (S1 §3.3.3 and §3.5).
+
+Here are Fig. 3.9–3.17, the parts of the model, each against the simulation (3.13 is a drawing without data), and the
+experiment; Fig. 3.2, 3.3 and 3.18 are in `break_even.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pleach.lab.axis_scales import plain
-from pleach.lab.experiment import Figure, Summary
+from pleach.lab.experiment import Experiment, Figure, Size, Summary
+from pleach.lab.figure_style import plain
 from pleach.lab.findings import Condition, Finding
+from pleach.lab.s1.chapter3 import break_even
 from pleach.lab.s1.chapter3.filtering_runs import (
     CROWD_MAX,
     ENTRIES,
@@ -19,14 +24,16 @@ from pleach.lab.s1.chapter3.filtering_runs import (
     REFRESHES,
     TOGGLE_MESSAGES,
     TOGGLES,
+    cases,
+    cost,
     crowd,
     detour,
     leases,
     leases_as_printed,
+    measure,
     saved_from_root,
 )
-from pleach.lab.s1.chapter3.model_agreement import agreement, expected, finding, is_alike, peak, points, tree_of
-from pleach.lab.s1.chapter3.simulation_and_model import versus
+from pleach.lab.s1.chapter3.model_agreement import agreement, expected, finding, is_alike, peak, points, tree_of, versus
 
 SEEN_MIN = 5.0  # leaves and classes: what is expected more rarely has no interval worth the name
 LONG, SHORT = LIFETIMES
@@ -274,3 +281,15 @@ FIGURES = (
     ),
 )
 assert max(CROWDS_SHOWN) <= CROWD_MAX, "shown, but not measured"
+
+
+FILTERING = Experiment(
+    name="s1-filtering",
+    about="filtering with leases against flooding, up to 500,000 subscriptions: simulation and model",
+    cases=cases,
+    seeds={Size.QUICK: 5, Size.USUAL: 8, Size.FULL: 30},
+    measure=measure,
+    cost=cost,
+    figures=(*break_even.FIGURES, *FIGURES),
+    tables=(break_even.BREAK_EVENS,),
+)

@@ -1,4 +1,4 @@
-"""The agreement of `pleach.model` with the runs of `filtering_runs.py`.
+"""The agreement of `pleach.model` with the runs of `filtering_runs.py`, as numbers and as plots.
 
 A point *agrees* if the value of the model is within the 95% interval of the simulation: about 95 of 100 do if both are
 right. The largest difference is given as a share of the curve's maximum.
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import sqrt
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pleach.lab.experiment import Case, Summary, select
+from pleach.lab.figure_style import plain
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s1.chapter3.filtering_runs import (
     CROWD_MAX,
@@ -188,3 +189,26 @@ def finding(agrees: Agreement, measured: str, summaries: Sequence[Summary], *pub
     agreed = agrees.condition
     has_published = is_papers_own(summaries) and agreed.holds is not None
     return judged(measured, besides=[agreed, *published] if has_published else [agreed])
+
+
+LINE_POINTS = 200
+
+
+def versus(axes: Any, points: Sequence[Summary], label: str) -> None:
+    """Points of one metric, by the number of subscriptions."""
+    (line,) = axes.plot(*_modelled(points), marker="", label=label)
+    xs = [float(point.case["subscriptions"]) for point in points]
+    below = [max(point.mean - point.low, 0.0) for point in points]
+    above = [max(point.high - point.mean, 0.0) for point in points]
+    means = [point.mean for point in points]
+    axes.errorbar(xs, means, (below, above), linestyle="", marker="o", markersize=4, color=line.get_color())
+    axes.set_xlabel("active subscriptions (lines: model, points: simulation)")
+    axes.xaxis.set_major_formatter(plain)
+
+
+def _modelled(points: Sequence[Summary]) -> tuple[list[float], list[float]]:
+    metric, case = points[0].metric, points[0].case
+    counts = [float(point.case["subscriptions"]) for point in points]
+    low, high = min(counts), max(counts)
+    xs = [low + (high - low) * i / LINE_POINTS for i in range(LINE_POINTS + 1)]
+    return xs, [expected(metric, {**case, "subscriptions": x}) for x in xs]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pleach.lab.axis_scales import from_zero
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, from_zero
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s1.chapter4.exchange import (
     ADVANCED,

@@ -17,6 +17,7 @@ from pleach.lab.improve.course import (
     NAMES,
     PUBLISHED_ONES,
     SEEDS,
+    SETTLING,
     at_the_end,
     draw_over_time,
     draw_shares,
@@ -24,7 +25,6 @@ from pleach.lab.improve.course import (
 )
 from pleach.lab.improve.setting import CHANGES_AT, DRIFT_TICKS, Change
 from pleach.lab.s1.chapter5.course import HOTSPOTS, UNIFORM, cases, changing_cases, measure, measure_changing
-from pleach.lab.s1.chapter5.hub import hub
 from pleach.lab.trends import are_told_apart, as_told, is_below
 
 ABOUT_HALF = 0.55
@@ -342,3 +342,12 @@ ADAPTIVITY = Experiment(
     ),
     cost=lambda case: float(case["ticks"]),
 )
+
+
+def hub(summaries: Sequence[Summary], **wanted: str) -> str:
+    """A sentence for findings that praise it; nothing where no degrees were measured."""
+    degrees = select(summaries, f"degree {SETTLING}", **wanted)
+    if not degrees:
+        return ""
+    most = max(degree.maximum for degree in degrees)
+    return f" Ours has a hub of up to {most:.0f} neighbours, which S1's cost does not charge for."

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from pleach.lab.axis_scales import percent
 from pleach.lab.experiment import Experiment, Figure, Summary, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, percent
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.improve.course import SEEDS
 from pleach.lab.s1.chapter5.tuning import (

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from pleach.lab.axis_scales import percent
 from pleach.lab.experiment import Experiment, Figure, Summary, select
-from pleach.lab.figure_style import curve
+from pleach.lab.figure_style import curve, percent
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.improve.course import CI, HEURISTICS, LMIT, LMST, NAMES, PUBLISHED_ONES, SEEDS
-from pleach.lab.s1.chapter5.hub import hub
+from pleach.lab.s1.chapter5.course_figures import hub
 from pleach.lab.s1.chapter5.variations import SAVED, locality_cases, measure_locality, measure_weights, weight_cases
 from pleach.lab.trends import are_told_apart, as_told, ordered, trend
 

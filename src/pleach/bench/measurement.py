@@ -1,4 +1,4 @@
-"""Timing of two functions in turns, so that a busy machine slows both."""
+"""Measurements of a benchmark as JSON lines, and timing of two functions in turns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,31 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """`ratio` is our value over that of `against`, measured in the same run; `bar` is its lower limit."""
+
+    bench: str
+    case: str
+    value: float
+    unit: str
+    against: str
+    ratio: float
+    bar: float | None
+    ok: bool
+
+
+class Bench(Protocol):
+    def __call__(self, *, quick: bool, seed: int) -> Iterator[Measurement]: ...
+
+
+def line(measurement: Measurement) -> str:
+    return msgspec.json.encode(measurement).decode()
+
 
 T = TypeVar("T")
 

@@ -1,18 +1,20 @@
-"""Losses with brokers that died for good, excused by the rule of the reference (trace/broker_losses.py).
+"""Violations that are excused: within faults that suspend the checks, and losses with brokers that died for good.
 
-The losses are known at this step and few. So the records of their events, and of the neighbours of dead brokers, are
-collected on the driver and judged by the reference.
+The former are set aside and counted. The latter follow the rule of the reference (trace/broker_losses.py): losses are
+known at this step and few, so the records of their events, and of the neighbours of dead brokers, are collected on the
+driver.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.errors import SparkError
+from pleach.spark.audit.overview import RunOverview
 from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, LINKED, Deaths, set_apart
 from pleach.trace.records import Record, RecordKind
 from pleach.trace.verdict import Rule, Verdict
@@ -51,3 +53,22 @@ def _by_run(rows: Iterable[Row]) -> dict[str, list[tuple[int, Record]]]:
         record = Record(row.run, row.at, row.node, 0, row.kind, event=row.event, peer=row.peer, detail=row.detail)
         by_run[row.run].append((row["index"], record))
     return by_run
+
+
+def suspended(spark: SparkSession, found: DataFrame, known: Mapping[str, RunOverview]) -> DataFrame:
+    """The findings with a column `set_aside`."""
+    rows = [
+        (run, one.start, one.end, one.flight) for run, overview in known.items() for one in overview.survey.suspensions
+    ]
+    if not rows:
+        return found.withColumn("set_aside", f.expr("false"))
+    faults = spark.createDataFrame(rows, "run string, start double, end double, flight double")
+    lost = f.col("rule") == Rule.LOST.value
+    start, end = f.col("start"), f.col("end")
+    published_then = f.coalesce(f.col("published_at").between(start, end), f.expr("false"))
+    covers = f.col("at").between(start, end) | published_then
+    may_lose = (f.col("published_at") <= end) & (f.col("accepted_at") >= start - f.col("flight"))
+    hit = found.join(f.broadcast(faults), "run").where(f.when(lost, may_lose).otherwise(covers))
+    keys = ["run", "rule", "client", "index"]
+    aside = hit.select(*keys).distinct().withColumn("set_aside", f.expr("true"))
+    return found.join(aside, keys, "left").fillna(value={"set_aside": False})
