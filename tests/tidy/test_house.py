@@ -23,7 +23,6 @@ UNSAID = {
     ".",
     "bench",
     "bench/systems",
-    "cli",
     "core",
     "core/client",
     "core/events",
