@@ -64,6 +64,7 @@ def test_the_site_is_built_strictly_and_stands_for_itself(tmp_path):
         assert not fetched.search(file.read_text()), file
 
 
+@pytest.mark.heavy
 def test_a_heading_that_is_not_there_fails_the_build(tmp_path, capfd):
     pytest.importorskip("properdocs", reason="`make site` installs the generator")
     pages = tmp_path / "pages"

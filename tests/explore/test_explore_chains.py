@@ -54,6 +54,7 @@ def test_nothing_fails_wherever_the_middle_broker_crashes(policy, hierarchical, 
     assert found.quiet == 3 * 23  # what is quiet without a crash is so before, during and after it
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", POLICIES if FACTOR > 1 else ["covering"])
 def test_a_subscription_an_unsubscription_and_two_events(policy):
     found = explore(CHURN.but(routing=policy).scenario())

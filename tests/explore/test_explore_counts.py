@@ -97,6 +97,7 @@ def test_merging_states_changes_no_count_and_no_verdict(chain):
     assert same(chain).failing == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("chain", "plant"),
     [

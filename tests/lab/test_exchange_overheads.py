@@ -19,6 +19,7 @@ def total(setting, exchange, seeds):
     return sum(s.value for seed in seeds for s in overheads(setting, seed, exchange) if s.metric == "overhead")
 
 
+@pytest.mark.heavy
 def test_the_path_protocol_saves_most_of_what_the_strawman_costs():
     """S2 Fig. 4, top: few subscribers, few events."""
     setting = Dispatchers(60, SPARSE, LOW)

@@ -88,6 +88,7 @@ def test_characters_cut_out_and_pieces_put_in(data):
     check(text)
 
 
+@pytest.mark.heavy
 @fuzzing
 @given(st.data())
 def test_values_replaced_in_place(data):

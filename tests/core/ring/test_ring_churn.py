@@ -17,6 +17,7 @@ def degrees(network):
     return Counter(len(host.neighbourhood.all) for host in network.hosts.values())
 
 
+@pytest.mark.heavy
 def test_s3_4_2_1_a_tree_of_degree_three_at_most_after_every_burst():
     config = RingConfig(bits=8)
     churn = Churn(config, "churn", 40)
