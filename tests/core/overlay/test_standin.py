@@ -217,8 +217,8 @@ class TestWitness:
 
     def test_while_locked_it_waits_and_not_for_ever(self):
         a = broker("a", neighbours=["x"])
-        layers, locks = a.machine(StandIn)._layers, ["swap"]  # as a protocol would lock it
-        layers.locked_for = lambda: locks[-1]
+        context, locks = a.machine(StandIn)._context, ["swap"]  # as a protocol would lock it
+        context.locked_for = lambda: locks[-1]
         assert give(a, OPERATOR, Bereaved("x", [], [])) == [SetTimer(FREE, FREE_SECONDS)]
         for _ in range(FREE_LOOKS_MAX - 1):
             assert a.handle_timer(FREE, now=0.0) == [SetTimer(FREE, FREE_SECONDS)]
