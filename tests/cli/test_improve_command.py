@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from pleach.cli.improve import _seconds, _share, _tell, told
+from pleach.cli.improve import _print_round, _seconds, _share, lines_of
 from pleach.cli.main import app
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.errors import InvalidInputError, PriceError
@@ -29,10 +29,10 @@ def test_help_has_an_example():
     [
         ((), "missing --via HOST:PORT"),
         (("127.0.0.1:1", "--every", "soon"), "'soon' is not a time; write 10s, 500ms or 1min"),
-        (("127.0.0.1:1", "--every", "1h"), "is no time"),
+        (("127.0.0.1:1", "--every", "1h"), "is not a time"),
         (("127.0.0.1:1", "--every", "10min"), "0.5 to 30 are possible"),
         (("127.0.0.1:1", "--saving-min", "half"), "'half' is not a share; write 5% or 0.05"),
-        (("127.0.0.1:1", "--saving-min", "100%"), "is no share"),
+        (("127.0.0.1:1", "--saving-min", "100%"), "is not a share"),
         (("127.0.0.1:1", "--protocol", "magic"), "unknown protocol 'magic'"),
         (("127.0.0.1:1", "--costs", "nowhere.toml"), "nowhere.toml cannot be read"),
     ],
@@ -55,23 +55,25 @@ def test_times_and_shares():
 
 
 def test_people_hear_costs_exchanges_and_reasons():
-    assert list(told(BETTER, is_dry=False)) == [
+    assert list(lines_of(BETTER, is_dry=False)) == [
         "00:00:00  1,200 events cost 80.00 each, took 91.2 ms each; will cost 20.00, 75.0% less:",
         "          − a–b  + a–c",
     ]
-    (first, *_) = told(BETTER, is_dry=True)
+    (first, *_) = lines_of(BETTER, is_dry=True)
     assert "; would cost 20.00" in first
     rest = ImproveRound(4, 0.0, ImproveVerdict.LITTLE, 100.0, 1, 20.0, 19.5)
-    assert list(told(rest, is_dry=False)) == [
+    assert list(lines_of(rest, is_dry=False)) == [
         "00:00:00  100 events cost 20.00 each: nothing to do, it saves too little"
     ]
-    assert list(told(ImproveRound(5, 0.0, "not seen", trouble="a is down"), is_dry=False)) == ["00:00:00  a is down"]
+    assert list(lines_of(ImproveRound(5, 0.0, "not seen", trouble="a is down"), is_dry=False)) == [
+        "00:00:00  a is down"
+    ]
     torn = msgspec.structs.replace(BETTER, is_done=False, trouble="0 of 1 steps done")
-    assert list(told(torn, is_dry=False))[-1].strip() == "0 of 1 steps done"
+    assert list(lines_of(torn, is_dry=False))[-1].strip() == "0 of 1 steps done"
 
 
 def test_programs_get_an_object_per_look(capsys):
-    _tell(BETTER, ImproveOptions(dry_run=True), as_json=True)
+    _print_round(BETTER, ImproveOptions(dry_run=True), as_json=True)
     (line,) = capsys.readouterr().out.splitlines()
     said = msgspec.json.decode(line)
     assert (said["cost"], said["cost_then"], said["one_in"], said["dry_run"]) == (80.0, 20.0, 4, True)
