@@ -45,9 +45,9 @@ pytest-pure: $(STAMP)
 pytest-spark: $(STAMP)
 	$(BIN)/pytest -m "spark and not slow" -n 0
 
-# Tests of processes, daemons and pages in a browser.
+# Tests of processes, daemons and pages in a browser: they wait more than they compute.
 pytest-live: $(STAMP)
-	$(BIN)/pytest -m "(live or browser) and not spark and not slow"
+	$(BIN)/pytest -m "(live or browser) and not spark and not slow" -n 3
 
 # The long form of the property tests and the seeds: two hours or so on two cores.
 test-long: $(STAMP)
