@@ -29,10 +29,10 @@ def test_help_has_an_example():
     [
         ((), "missing --via HOST:PORT"),
         (("127.0.0.1:1", "--every", "soon"), "'soon' is not a time; write 10s, 500ms or 1min"),
-        (("127.0.0.1:1", "--every", "1h"), "is no time"),
+        (("127.0.0.1:1", "--every", "1h"), "is not a time"),
         (("127.0.0.1:1", "--every", "10min"), "0.5 to 30 are possible"),
         (("127.0.0.1:1", "--saving-min", "half"), "'half' is not a share; write 5% or 0.05"),
-        (("127.0.0.1:1", "--saving-min", "100%"), "is no share"),
+        (("127.0.0.1:1", "--saving-min", "100%"), "is not a share"),
         (("127.0.0.1:1", "--protocol", "magic"), "unknown protocol 'magic'"),
         (("127.0.0.1:1", "--costs", "nowhere.toml"), "nowhere.toml cannot be read"),
     ],

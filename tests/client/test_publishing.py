@@ -14,6 +14,7 @@ from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Attached, Published, PublishRefused, encode
 from pleach.errors import ClientFencedError, ConnectError, PublishRefusedError, SessionLostError
 from pleach.net.addresses import parse_addresses
+from pleach.server.absence import AbsentClients
 from support.live.daemons import Running, chain
 from support.live.tiny_broker import take, until
 
@@ -112,7 +113,9 @@ def test_answers_that_were_given_up_are_an_error_and_no_new_beginning(tmp_path):
     async def story():
         async with one(tmp_path) as running:
             await publish(running, "a", events(10))
-            running.node("a").expel("sink", "publishers cannot wait for it any longer")
+            node = running.node("a")
+            node.features[AbsentClients].expel("sink", "publishers cannot wait for it any longer", node.clock())
+            node.committer.touch()
             with pytest.raises(SessionLostError, match="does not know any more"):
                 await publish(running, "a", events(20))
             await publish(running, "a", events(20, epoch=2), epoch=2)

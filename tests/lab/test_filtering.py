@@ -14,7 +14,7 @@ from pleach.core.timing import phase_of
 from pleach.errors import InvalidInputError
 from pleach.lab.s1.chapter3.class_filtering import (
     HOP,
-    CompleteTree,
+    FilteringTree,
     Window,
     carried,
     changes,
@@ -32,7 +32,7 @@ from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from support.thorough import FACTOR
 
-SETTING = CompleteTree(fanout=2, levels=4, classes=3)
+SETTING = FilteringTree(fanout=2, levels=4, classes=3)
 SEEN = Window(1 * SECOND, 13 * SECOND)
 UNTIL = 15 * SECOND
 REFRESH, PERIOD = 2 * SECOND, 2_300_000_000  # π > ρ + d·δ
@@ -224,4 +224,4 @@ def test_nobody_there_costs_nothing_but_the_way_to_the_root():
 @pytest.mark.parametrize("shape", [(0, 3, 5), (3, 1, 5), (3, 3, 0), (3, 10, 1000)])
 def test_a_setting_that_makes_no_sense_or_does_not_fit_is_refused(shape):
     with pytest.raises(InvalidInputError):
-        CompleteTree(*shape)
+        FilteringTree(*shape)

@@ -16,7 +16,7 @@ from pleach.lab.s1.chapter4.exchange import (
     QUEUED_MS,
     SCALE,
     STRAWMAN,
-    Queues,
+    EventQueues,
     measure,
     scenario_of,
 )
@@ -68,7 +68,7 @@ def test_all_protocols_meet_the_same_network_and_clients():
 
 def test_a_queue_that_never_holds_anything_has_nothing_to_tell():
     run = ScenarioRun(scenario_of(case(STRAWMAN, "none", 3), 0), 0, frozenset())
-    queues = Queues(run)
+    queues = EventQueues(run)
     run.finish()
     assert queues.waited == []
 

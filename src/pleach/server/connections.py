@@ -2,7 +2,8 @@
 
 STRANGER ── Hello ──▶ PEER      a client or a broker that has a session, or was dialled
                  ├──▶ READER    reads what is kept for a client (readers.py)
-                 └──▶ METER     only measures how far it is to here (distances.py)
+                 ├──▶ METER     only measures how far it is to here (distances.py)
+                 └──▶ REFUSED   is about to be closed
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Role(Enum):
     PEER = "peer"
     READER = "reader"
     METER = "meter"
+    REFUSED = "refused"
 
 
 class ConnectionRole(NamedTuple):

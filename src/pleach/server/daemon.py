@@ -158,7 +158,7 @@ class Daemon:
                 self.node.receive(peer, connection, frame)
             case ConnectionRole(Role.READER):
                 if self.node.features[Readers].read(connection, frame, time.monotonic()):
-                    self.connections.set(connection, ConnectionRole(Role.STRANGER))
+                    self.connections.set(connection, ConnectionRole(Role.REFUSED))
             case _:
                 self._greet(port, connection, frame)
 
@@ -190,6 +190,7 @@ class Daemon:
 
     def _end_connection(self, connection: Connection, reason: str) -> None:
         log.warning("connection with %s ended: %s", connection.peername, reason)
+        self.connections.set(connection, ConnectionRole(Role.REFUSED))
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
@@ -201,7 +202,7 @@ class Daemon:
                     self._all_gone.set()
             case ConnectionRole(Role.READER):
                 self.node.features[Readers].lost(connection)
-            case ConnectionRole(Role.STRANGER):
+            case ConnectionRole(Role.STRANGER | Role.REFUSED):
                 self.node.counters.clients.strangers_closed += 1
 
     def count_traffic(self) -> None:
@@ -279,8 +280,9 @@ class Daemon:
 
     async def _leave(self) -> None:
         await end_listening(self._servers)
-        for connection in (*self.connections.of_role(Role.STRANGER), *self.connections.of_role(Role.METER)):
-            connection.abort("stopping")
+        for connection in self.connections:
+            if self.connections.role_of(connection).role not in (Role.PEER, Role.READER):
+                connection.abort("stopping")
         try:
             async with asyncio.timeout(STOP_SECONDS_MAX):
                 self._all_gone.clear()

@@ -10,7 +10,6 @@ from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
 
-from pleach.core.messages.requests import NAME_CHARACTERS_MAX, Name
 from pleach.core.overlay.plans import (
     ExchangeStep,
     Plan,
@@ -22,8 +21,10 @@ from pleach.core.overlay.plans import (
     remove_broker,
 )
 from pleach.errors import InvalidInputError
+from pleach.server.http.operations import Name
+from pleach.server.settings import NAME_BYTES_MAX
 
-MaybeName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
+MaybeName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
 Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0.1, le=1_000.0)]  # clients per second
 RATE = 10.0
 TARGETS_MAX = 64

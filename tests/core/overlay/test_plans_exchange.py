@@ -44,12 +44,12 @@ def test_all_brokers_of_the_cycle_take_part():
 
 def test_disjoint_cycles_run_at_the_same_time():
     run = PlanRun(PLAN, "p")
-    assert [operation.name for operation in run.startable(0.0)] == ["p.1", "p.2"]
+    assert [operation.name for operation in run.startable()] == ["p.1", "p.2"]
     for name in ("p.1", "p.2"):
         run.started(name)
     run.done("p.2")
-    assert run.startable(0.0) == []
-    run.refused("p.1", "c is busy", retry=False, now=0.0)
+    assert run.startable() == []
+    run.refused("p.1", "c is busy")
     assert run.is_over
     outcome = run.outcome()
     assert outcome.reached == Plan.of(CHAIN, [RIGHT]).result
@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_refused_with_its_number(step, reason):
 def test_for_whole_cycles_an_exchange_is_one_step(protocol):
     plan = exchange(CHAIN, remove=("b", "c"), add=("a", "h"), protocol=protocol)
     assert plan.steps == (ExchangeStep(("b", "c"), ("a", "h"), protocol),)
-    (operation,) = PlanRun(plan, "p").startable(0.0)
+    (operation,) = PlanRun(plan, "p").startable()
     assert asked(operation.step) == "a"
     assert request_of(operation, "swaplink") == RequestExchange("p.1", list("abcdefgh"), 1, protocol)
 
@@ -114,7 +114,7 @@ def test_for_the_others_it_is_swaps_and_these_say_which(protocol):
     plan = exchange(CHAIN, remove=("c", "b"), add=("h", "a"), protocol=protocol)
     assert plan.swaps == len(plan.steps) == 6
     assert plan.result == exchange(CHAIN, remove=("b", "c"), add=("a", "h"), protocol="path").result
-    first = PlanRun(plan, "p").startable(0.0)[0]
+    first = PlanRun(plan, "p").startable()[0]
     assert isinstance(request := request_of(first, "path"), RequestSwap)
     assert request.is_published == (protocol == "swaplink-published")
 

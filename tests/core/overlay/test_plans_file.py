@@ -57,11 +57,11 @@ def without(key):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "p.json: no JSON"),
+        (b"", "p.json: invalid JSON"),
         (b"\xff\xfe", "p.json: "),
         (b"[1]", "p.json: Expected `object`, got `array`"),
         (b"[" * 100_000, "p.json: Expected `object`"),
-        (b'{"version": 1, "x": ' + b"[" * 100_000, "p.json: no JSON"),
+        (b'{"version": 1, "x": ' + b"[" * 100_000, "p.json: invalid JSON"),
         (without("version"), "p.json: Object missing required field `version`"),
         (changed(version=2), "p.json: version 2; this release reads version 1"),
         (changed(version="1"), "p.json: version: Expected `int`, got `str`"),

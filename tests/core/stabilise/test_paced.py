@@ -293,7 +293,7 @@ def test_what_a_client_took_back_is_not_vouched_for():
 
 
 def test_only_its_driver_tells_a_broker_who_is_there():
-    with pytest.raises(ProtocolError, match="only its own driver"):
+    with pytest.raises(ProtocolError, match="own driver reports presence"):
         hear(middle(), Presence([], []), sender="root")
 
 

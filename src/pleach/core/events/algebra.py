@@ -99,7 +99,7 @@ def constraints_overlap(a: Constraint, b: Constraint) -> bool:
 
 
 def intersect(a: Constraint, b: Constraint) -> Constraint:
-    """What two constraints of one kind admit both, as they stand (not in normal form)."""
+    """The values that two constraints of one kind both admit, not in normal form."""
     patterns = a.patterns if a.patterns == b.patterns else tuple(sorted({*a.patterns, *b.patterns}))
     return Constraint(a.kind, intersection(a.ranges, b.ranges), patterns)
 

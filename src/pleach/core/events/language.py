@@ -30,23 +30,23 @@ from pleach.core.events.tokens import Sort, Token, shown, tokens_of
 from pleach.errors import FilterError
 
 FILTERS_REMEMBERED = 8192
-REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are read each time: what strangers send is not kept for nothing
+REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are not cached
 
 
 class FilterLimits(NamedTuple):
     text_bytes: int
     predicates: int  # each element of IN counts as one
-    depth: int  # of parentheses and NOT within each other
+    depth: int  # nesting of parentheses and NOT
     conjunctions: int
     predicates_together: int  # in one conjunction
-    is_normal: bool = False  # only what `Filter.text` writes: parentheses around the ranges of one attribute
+    is_normal: bool = False  # only the form of `Filter.text`: parentheses around ranges of one attribute
 
 
 USER_LIMITS = FilterLimits(
     text_bytes=4096, predicates=64, depth=32, conjunctions=CONJUNCTIONS_MAX, predicates_together=64
 )
-# On the wire filters are in normal form: flat, so that nothing has to be distributed, which takes time that doubles
-# with each pair of alternatives. A user's filter has become longer by that, and a merger of many users' still longer.
+# On the wire filters are in normal form: flat, so that AND need not be distributed over OR, which takes exponential
+# time. In this form a user's filter is longer, and a merged one still longer.
 ASKED_LIMITS = FilterLimits(
     1_048_576, 256 * 64, depth=1, conjunctions=CONJUNCTIONS_MAX, predicates_together=128, is_normal=True
 )
@@ -74,7 +74,7 @@ KIND_NAMES = MappingProxyType(
 
 
 def parse_filter(text: str) -> Filter:
-    """The filter that a user's text stands for; raises FilterError."""
+    """The filter of a user's text; raises FilterError."""
     return _remembered(text, USER_LIMITS)
 
 
@@ -108,7 +108,7 @@ def _read(text: str, limits: FilterLimits) -> Filter:
 
 @lru_cache(maxsize=FILTERS_REMEMBERED)
 def _interned(new: Filter) -> Filter:
-    """The first of equal filters: different spellings of one filter share one object."""
+    """The first of equal filters, so that different texts of one filter share one object."""
     return new
 
 
@@ -125,7 +125,7 @@ def _check_text(text: str, limits: FilterLimits) -> None:
 
 
 def _subjects(expression: Expression) -> Iterator[object]:
-    """What a flat expression is about: attributes with the kind of their values, or that it is about none."""
+    """The attributes of a flat expression with the kinds of their values; constants as they are."""
     match expression:
         case And(parts) | Or(parts):
             for part in parts:

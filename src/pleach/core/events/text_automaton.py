@@ -75,7 +75,7 @@ class TextMatcher:
         self._forbidden_last = _bits(patterns, PatternShape.SUFFIX, negated=True)
 
     def step(self, node: int, found: int, character: str) -> tuple[int, int] | None:
-        """Where `character` leads, None where nothing that follows can be accepted."""
+        """The state after `character`; None where nothing that follows can be accepted."""
         while node and character not in self._next[node]:
             node = self._fallback[node]
         node = self._next[node].get(character, 0)

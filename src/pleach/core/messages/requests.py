@@ -10,11 +10,7 @@ from pleach.core.messages.base import Message, Node
 
 PUBLISHED = "swaplink-published"  # SwapLink as S0 prints it
 
-NAME_CHARACTERS_MAX = 255
-
-Name: TypeAlias = Annotated[Node, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-NodePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1)]  # begins at the first broker
+NodePath: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # begins at the first broker
 
 
 class RequestSwap(Message, frozen=True, tag=48):
@@ -24,9 +20,9 @@ class RequestSwap(Message, frozen=True, tag=48):
     """
 
     operation: str
-    a: Name
-    b: Name
-    c: Name
+    a: Node
+    b: Node
+    c: Node
     protocol: str = ""
     is_patient: bool = True
 
@@ -48,7 +44,7 @@ class RequestExchange(Message, frozen=True, tag=49):
 
     operation: str
     path: NodePath
-    cut: Count
+    cut: int
     protocol: str
     is_patient: bool = True
 
@@ -61,7 +57,7 @@ class RequestAdd(Message, frozen=True, tag=50):
     """To a broker without neighbours: join the tree at `to`, which listens at `address`."""
 
     operation: str
-    to: Name
+    to: Node
     address: str = ""
 
 
@@ -72,7 +68,7 @@ class RequestRemove(Message, frozen=True, tag=51):
     """
 
     operation: str
-    broker: Name
+    broker: Node
     absent: list[Node] = msgspec.field(default_factory=list)
 
     @property
@@ -88,9 +84,9 @@ class RequestMove(Message, frozen=True, tag=52):
     """
 
     operation: str
-    client: Name
+    client: Node
     path: NodePath
-    delay_ms_max: Count = 0
+    delay_ms_max: int = 0
 
     @property
     def begins_at(self) -> Node:

@@ -10,7 +10,7 @@ message: the first byte of a payload says which it is. A run of one event travel
 Rule 1: a broker that forwards a run decodes the ids and, where it has not seen them before, the attributes; it sends
         the events on in the bytes that they came in.
 Rule 2: what a neighbour sends is validated before it is sent on: ids by `glimpses`, attributes and sizes by whoever
-        asks for those (core/routing/passage.py), or all of it by `messages`. A client's `Publish` is validated where
+        asks for those (run_forwarding.py), or all of it by `messages`. A client's `Publish` is validated where
         it is answered.
 """
 

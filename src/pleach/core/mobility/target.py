@@ -73,7 +73,7 @@ class MovementTarget:
                 return self._drop("it was given up")
 
     def handle_late(self) -> Reaction:
-        """If the client comes late all the same, since delays were longer than promised, it is refused as unknown."""
+        """If the client still comes, since delays were longer than promised, it is told that it is unknown here."""
         dropped = self._drop("the state of the client has not come in time")
         if not self._movement.delay_ms_max:
             return dropped

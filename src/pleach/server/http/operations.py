@@ -33,8 +33,6 @@ from pleach.core.messages import (
     RequestRemove,
     RequestSwap,
 )
-from pleach.core.messages.requests import NAME_CHARACTERS_MAX
-from pleach.core.messages.requests import Name as Name  # noqa: PLC0414 - other pages have it from here
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.registry import swap_request
@@ -46,7 +44,7 @@ from pleach.server.http.page import Action, HttpResponse, failure, json_page, po
 from pleach.server.links import LinkTable
 from pleach.server.operations import Operations, described
 from pleach.server.peer_directory import PeerDirectory
-from pleach.server.settings import BrokerSettings
+from pleach.server.settings import NAME_BYTES_MAX, BrokerSettings
 
 TIMEOUT_SECONDS = 60.0
 TIMEOUT_SECONDS_MAX = 600.0
@@ -55,8 +53,10 @@ CLIENTS_NAMED_MAX = 20
 CYCLE_BROKERS_MAX = 256  # they are locked one after another, and the request must fit into a body
 TREE_REMEDY = "`pleach overlay show` draws the tree as it is"
 
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Path: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=3, max_length=CYCLE_BROKERS_MAX)]
-Protocol: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
+Protocol: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
 MovePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=CYCLE_BROKERS_MAX)]
 OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{0,40}$")]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=TIMEOUT_SECONDS_MAX)]
@@ -72,12 +72,12 @@ class ExpectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _body_of(kind: type[OperatorRequest], hidden: tuple[str, ...] = (), **more: object) -> type[Body]:
-    """The JSON object of a request: its fields but those `hidden`, as many of them as tell the whole of it over HTTP.
+    """The JSON object of a request: its fields but those `hidden`; texts are names, unless `more` says otherwise.
 
     `more`: further fields, or fields with narrower types; a type and a default for each that may be left out.
     """
     fields = {
-        field.name: field.type if field.required else (field.type, field.default)
+        field.name: Name if field.type is str else field.type
         for field in msgspec.structs.fields(kind)
         if field.name not in ("operation", "is_patient", *hidden)
     }
@@ -88,11 +88,11 @@ def _body_of(kind: type[OperatorRequest], hidden: tuple[str, ...] = (), **more: 
 
 BODIES: Mapping[type[OperatorRequest], type[Body]] = {
     RequestSwap: _body_of(RequestSwap, protocol=(Protocol, "")),
-    RequestExchange: _body_of(RequestExchange, path=Path, protocol=Protocol),
-    RequestAdd: _body_of(RequestAdd, address=Name),
+    RequestExchange: _body_of(RequestExchange, path=Path, cut=Count, protocol=Protocol),
+    RequestAdd: _body_of(RequestAdd),
     # `detach_absent`: clients that are not connected lose their sessions; else they are a reason to refuse.
     RequestRemove: _body_of(RequestRemove, hidden=("absent",), detach_absent=(bool, False)),
-    RequestMove: _body_of(RequestMove, path=MovePath),
+    RequestMove: _body_of(RequestMove, path=MovePath, delay_ms_max=(Count, 0)),
 }
 BEGINS: Mapping[type[OperatorRequest], str] = {
     RequestSwap: "a swap begins at its first broker",

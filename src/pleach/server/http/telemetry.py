@@ -1,4 +1,4 @@
-"""Traffic and distances of a broker, over HTTP: for programs that look for a better tree (operate/improving.py).
+"""Traffic and distances of a broker, over HTTP: for programs that look for a better tree (operate/improve.py).
 
 GET  /traffic/N                     {"report": …, "next": M}: notes after number N; ask for M the next time, at first 0
 POST /distances {"to": {"b": "10.0.0.2:7200", …}}     seconds there and back to where these brokers listen for brokers

@@ -1,4 +1,4 @@
-"""Many starts of a search, over executors: one task each (`core/optimise/tasks.py`)."""
+"""Many starts of a search, over executors: one task each (`core/optimise/search_starts.py`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One attribute of a grid: which conjunctions an attribute's value certainly rules out.
+"""A column of a grid: the conjunctions that a value of one attribute rules out.
 
-The values of each kind are cut into at most BUCKETS_MAX + 1 buckets at the endpoints that the constraints mention.
+The values of each kind are divided into at most BUCKETS_MAX + 1 buckets at the endpoints of the constraints.
 Bucket i holds the values from boundary i-1 (included) up to boundary i (excluded); its *row* has the bit of every
 conjunction whose constraint no value of that bucket can satisfy:
 
@@ -8,8 +8,7 @@ conjunction whose constraint no value of that bucket can satisfy:
     price < 80          bit 1          rows         01    00    10
     symbol = 'IBM'      bit 2          (bit 2 does not constrain price and is in no row)
 
-Rows err on one side only: a bit in a row is certain, a bit that is missing has to be verified. So a bucket may be
-coarse, rows stay few, and a new conjunction is a bit in some of them.
+A bit in a row is certain; a missing bit has to be verified. So buckets may be coarse, and there are few rows.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from pleach.core.events.index.predicates import Predicate
 from pleach.core.events.ranges import BEFORE, Cut, Ranges
 
 BUCKETS_MAX = 64  # boundaries per attribute and kind
-PATTERN_MEMO_MAX = 256  # values whose failing patterns are remembered, per attribute
+PATTERN_MEMO_MAX = 256  # values whose failing patterns are cached, per attribute
 
-Axis: TypeAlias = tuple[list[Any], list[int]]  # boundaries, and one row more than these
+Axis: TypeAlias = tuple[list[Any], list[int]]  # n boundaries, n + 1 rows
 
 AXIS_KINDS = (
     TypeConstraint.ABSENT,
@@ -40,14 +39,14 @@ AXIS_KINDS = (
 
 
 class Column:
-    """What one attribute rules out. `axes` is read directly by the matching loop: class of the value → axis."""
+    """The rows of one attribute. The matching loop reads `axes` directly: class of the value → axis."""
 
     __slots__ = ("_memo", "_patterns", "axes", "constraining", "kinds", "patterned")
 
     def __init__(self, items: Sequence[tuple[int, Predicate]]) -> None:
-        """With these bits and predicates to begin with: they decide the boundaries, for good."""
+        """The initial items determine the boundaries."""
         self.constraining = 0  # the bits that constrain this attribute
-        self.patterned = 0  # those of them with patterns, of which rows know nothing
+        self.patterned = 0  # those with patterns, which rows do not cover
         self._patterns: dict[Pattern, int] = {}
         self._memo: dict[str, int] = {}
         by_kind: dict[TypeConstraint, list[tuple[int, Predicate]]] = {}
@@ -74,7 +73,7 @@ class Column:
         self._note(bit, predicate)
 
     def _note(self, bit: int, predicate: Predicate) -> None:
-        """All of a predicate but its rows."""
+        """Everything of a predicate except its rows."""
         patterns = predicate[4].patterns
         self.constraining |= bit
         if patterns:
@@ -89,7 +88,7 @@ class Column:
                 self._memo[value] = row | bit
 
     def failing_patterns(self, value: Any) -> int:
-        """The conjunctions whose patterns reject the value. Exact, and remembered: strings tend to come again."""
+        """The conjunctions whose patterns reject the value. Exact, and cached, since strings repeat."""
         if value.__class__ is not str:
             return 0  # ruled out by kind already
         row = self._memo.get(value)

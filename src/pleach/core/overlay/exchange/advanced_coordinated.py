@@ -44,7 +44,7 @@ from pleach.core.messages import (
     Withdraw,
 )
 from pleach.core.overlay.exchange.contract import NOTHING, Input, Start, TablePart, note, table
-from pleach.core.overlay.exchange.cycle import Cycle, Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, Role
 from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Reaction, Reconfiguration, Verdict, stale
 from pleach.core.overlay.swaplink import sides
@@ -78,9 +78,6 @@ class Passage(Enum):
     TO_OLD = auto()  # of the own side, from a to r
     TO_NEW = auto()  # of the own side, back from r
     OTHER = auto()  # of the other side
-
-
-OF_NEW, OF_OLD, OF_NONE = Role.U | Role.V, Role.X | Role.Y, Role.HEAD | Role.TAIL
 
 
 class ColourState(msgspec.Struct):

@@ -30,9 +30,6 @@ from pleach.core.effects import Effect, Send, SetTimer
 from pleach.core.messages import Begin, EndOfRelay, Message, Node, RelayRouting, RelayTables, Separator, Unlock
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.advanced_coordinated import (
-    OF_NEW,
-    OF_NONE,
-    OF_OLD,
     AdvancedCoordinated,
     ColourSeam,
     ColourState,
@@ -41,7 +38,7 @@ from pleach.core.overlay.exchange.advanced_coordinated import (
     Passage,
 )
 from pleach.core.overlay.exchange.contract import PART, Input, Start, TimerDue, Transitions
-from pleach.core.overlay.exchange.cycle import Cycle, Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, Role
 from pleach.core.overlay.seam import Passing, Reaction, Reconfiguration, Verdict, stale
 
 OUT_OF_BAND_SECONDS = 0.01  # later than along the cycle

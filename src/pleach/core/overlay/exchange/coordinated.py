@@ -16,8 +16,8 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import Activate, Done, Flush, Message, Node, Removed
 from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import Role
-from pleach.core.overlay.exchange.part import DONE_AT_NEW, OF_NEW, OF_NONE, OF_OLD, LinkExchange
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 # A broker without a disk that is started again is sent a flush anew, and passes it on although it knows of no exchange.

@@ -26,6 +26,9 @@ class Role(Flag):
     TAIL = auto()  # between y and v (S2: the tail path)
 
 
+OF_NEW, OF_OLD, OF_NONE = Role.U | Role.V, Role.X | Role.Y, Role.HEAD | Role.TAIL  # which link it is an end of
+
+
 class Cycle(msgspec.Struct, frozen=True):
     """`cut`: r is the link between path[cut] and path[cut + 1]. An end of r may be an end of a as well."""
 

@@ -10,12 +10,11 @@ subscriptions over a arrive where those over r are withdrawn; no broker knows it
 
 from __future__ import annotations
 
-from pleach.core.effects import Effect
-from pleach.core.messages import Activate, Begin, Done, Message, Node
+from pleach.core.messages import Activate, Begin, Done
 from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import Role
-from pleach.core.overlay.exchange.part import DONE_AT_NEW, OF_OLD, REMOVAL_AFTER_DELAY, LinkExchange
+from pleach.core.overlay.exchange.cycle import OF_OLD, Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 
@@ -33,10 +32,7 @@ class Deferred(LinkExchange):
     )
 
     def _begin(self, _lock_seconds: float) -> Reaction:
-        return Reaction([*self._activate(), *self._begun()])
+        return Reaction([*self._activate(), *self._begun().effects])
 
-    def _react(self, sender: Node, message: Message) -> Reaction:
-        return Reaction(self._begun()) if isinstance(message, Begin) else super()._react(sender, message)
-
-    def _begun(self) -> list[Effect]:
-        return [*self._pass_begin(), *(self._remove_later() if self._over_old else [])]
+    def _begun(self) -> Reaction:
+        return Reaction([*self._pass_begin(), *(self._remove_later() if self._over_old else [])])

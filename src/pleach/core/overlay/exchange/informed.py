@@ -20,8 +20,8 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import Begin, Begun, Done, Message, Node, RelayTables, TableEntries
 from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.crossing import Between, Ends, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import Role
-from pleach.core.overlay.exchange.part import DONE_AT_NEW, OF_NEW, OF_NONE, REMOVAL_AFTER_DELAY, LinkExchange
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NewLink, Rewiring, packed, unpacked
@@ -50,13 +50,8 @@ class Informed(LinkExchange):
     State = InformedEnds
     state: InformedEnds
 
-    def _begin(self, _lock_seconds: float) -> Reaction:
-        return self._begun()
-
     def _react(self, sender: Node, message: Message) -> Reaction:
         match message:
-            case Begin():
-                return self._begun()
             case Begun():
                 return self._relay()
             case RelayTables():

@@ -41,15 +41,13 @@ from pleach.core.overlay.exchange.crossing import (
     NewEnd,
     OldEnd,
 )
-from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_OLD, Role
 from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NewLink, Rewiring, unpacked
 
 DELAY_SECONDS = 0.25  # before r is removed, where a protocol waits: subscriptions pass ten links of 25 ms in it
-
-OF_NEW, OF_OLD, OF_NONE = Role.U | Role.V, Role.X | Role.Y, Role.HEAD | Role.TAIL
 
 # Rows that several protocols have.
 DONE_AT_NEW = table(
@@ -119,8 +117,17 @@ class LinkExchange(TablePart):
         """At u: the end of r from which `Done` comes over a."""
         return self.cycle.y if self.name == self.cycle.u else ""
 
+    def _begin(self, _lock_seconds: float) -> Reaction:
+        return self._begun()
+
+    def _begun(self) -> Reaction:
+        """At u, and where `Begin` comes."""
+        return Reaction(self._pass_begin())
+
     def _react(self, sender: Node, message: Message) -> Reaction:  # noqa: ARG002
         match message:
+            case Begin():
+                return self._begun()
             case Activate():
                 return Reaction(self._connect())
             case Removed():

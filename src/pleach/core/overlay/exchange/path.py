@@ -100,16 +100,11 @@ class Path(LinkExchange):
         is_awaiting_too = self.cycle.roles(self.name) is Role.X
         return super().phases() | ({(Role.X, self.state.between)} if is_awaiting_too else set())
 
-    def _begin(self, _lock_seconds: float) -> Reaction:
-        return self._begun()
-
     def _begun(self) -> Reaction:
         return Reaction(self._start() if self.name == self.cycle.x else self._pass_begin())
 
     def _react(self, sender: Node, message: Message) -> Reaction:
         match message:
-            case Begin():
-                return self._begun()
             case Reconfigure() if self.cycle.end_at_new(self.name) == self.cycle.u:
                 return Reaction(self._on_head(sender, message))
             case Reconfigure():

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pleach.core.effects import Effect, SetTimer
-from pleach.core.messages import Activate, Begin, Done, Message, Node, Removed
+from pleach.core.messages import Activate, Begin, Done, Removed
 from pleach.core.overlay.exchange.contract import PART, Start, TimerDue, table
 from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import Role
-from pleach.core.overlay.exchange.part import DONE_AT_NEW, OF_OLD, LinkExchange
+from pleach.core.overlay.exchange.cycle import OF_OLD, Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 
@@ -42,10 +42,7 @@ class Strawman(LinkExchange):
     def _begin(self, lock_seconds: float) -> Reaction:
         to_the_middle_of_r = (self.cycle.cut + 0.5) / len(self.cycle.path)
         self.state.new, self.state.link_after = NewEnd.TIMED, lock_seconds * to_the_middle_of_r
-        return Reaction([*self.resume(), *self._begun()])
-
-    def _react(self, sender: Node, message: Message) -> Reaction:
-        return Reaction(self._begun()) if isinstance(message, Begin) else super()._react(sender, message)
+        return Reaction([*self.resume(), *self._begun().effects])
 
     def _due(self) -> Reaction:
         return Reaction(self._activate())
@@ -53,5 +50,5 @@ class Strawman(LinkExchange):
     def resume(self) -> Sequence[Effect]:
         return [SetTimer(PART, self.state.link_after)] if self.state.new is NewEnd.TIMED else []
 
-    def _begun(self) -> list[Effect]:
-        return [*self._pass_begin(), *(self._remove() if self._over_old else [])]
+    def _begun(self) -> Reaction:
+        return Reaction([*self._pass_begin(), *(self._remove() if self._over_old else [])])

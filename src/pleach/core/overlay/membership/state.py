@@ -42,7 +42,7 @@ class Changing(msgspec.Struct):
     def why_not(self, sender: Node, message: Message) -> str:
         """Why a message does not fit; empty where it does."""
         if (self.role, self.phase, type(message), self.speaker(sender)) not in TRANSITIONS:
-            return f"operation {self.operation} is at {self.role.name}, {self.phase.name} here, with {self.partner}"
+            return f"role {self.role.name}, phase {self.phase.name}, of an operation with {self.partner}"
         if not isinstance(message, Said | Farewell) and message.operation != self.operation:  # type: ignore[attr-defined]
             return f"operation {self.operation} is under way here"
         if isinstance(message, ClientLeft) and message.client not in self.clients:

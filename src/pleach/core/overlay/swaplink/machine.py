@@ -88,7 +88,7 @@ class SwapLink:
                 return NOTHING
             raise self._refused(sender, message, "no such swap is under way here")
         if (swap.role, swap.phase, type(message), swap.role_of(sender)) not in TRANSITIONS:
-            raise self._refused(sender, message, f"the swap is at {swap.role.name}, {swap.phase.name}")
+            raise self._refused(sender, message, f"role {swap.role.name}, phase {swap.phase.name}")
         return self._step(swap, sender, message)
 
     def _step(self, swap: Swapping, sender: Node, message: Message) -> Reaction:

@@ -45,7 +45,7 @@ HOP = 25_000_000  # δ, ns: S1 §3.3.3
 
 
 @dataclass(frozen=True)
-class CompleteTree:
+class FilteringTree:
     """A complete tree. Brokers are numbered level by level, the root is 0; a place is a broker and a class."""
 
     fanout: int = 3
@@ -121,7 +121,7 @@ class Publications(NamedTuple):
 
 
 def draw_subscriptions(
-    draw: np.random.Generator, setting: CompleteTree, active: int, lifetime: float, until: int
+    draw: np.random.Generator, setting: FilteringTree, active: int, lifetime: float, until: int
 ) -> Subscriptions:
     """So many are there at the start, others come and go, all memoryless: an equilibrium from the first moment on.
 
@@ -139,7 +139,7 @@ def draw_subscriptions(
     return Subscriptions(leaf, draw.integers(0, setting.classes, count), since, begins, ends)
 
 
-def draw_publications(draw: np.random.Generator, setting: CompleteTree, rate: float, window: Window) -> Publications:
+def draw_publications(draw: np.random.Generator, setting: FilteringTree, rate: float, window: Window) -> Publications:
     count = draw.poisson(rate * window.seconds)
     leaf = setting.first_leaf + draw.integers(0, setting.leaves, count)
     return Publications(leaf, draw.integers(0, setting.classes, count), draw.integers(window.low, window.high, count))
@@ -152,7 +152,7 @@ def _nanoseconds(seconds: NDArray[np.float64]) -> Whole:
 # What brokers tell ----------------------------------------------------------------------------------------------
 
 
-def told(setting: CompleteTree, subscriptions: Subscriptions) -> list[Spans]:
+def told(setting: FilteringTree, subscriptions: Subscriptions) -> list[Spans]:
     """By the brokers of each level but the root, leaves first: when each is one that wants a class."""
     places = setting.places(subscriptions.leaf, subscriptions.wanted)
     levels = [joined(moments(places, subscriptions.begins), moments(places, subscriptions.ends))]
@@ -172,7 +172,7 @@ def entries(levels: Sequence[Spans], window: Window) -> float:
     return sum(seconds_within(spans, *window) for spans in levels) / window.seconds
 
 
-def renewals(setting: CompleteTree, levels: Sequence[Spans], phases: Whole, refresh: int, window: Window) -> int:
+def renewals(setting: FilteringTree, levels: Sequence[Spans], phases: Whole, refresh: int, window: Window) -> int:
     """Each broker tells its parent again all that it has told, every `refresh`; `phases`: when first, by broker."""
     total = 0
     for spans in levels:
@@ -182,7 +182,7 @@ def renewals(setting: CompleteTree, levels: Sequence[Spans], phases: Whole, refr
     return total
 
 
-def crowds(setting: CompleteTree, subscriptions: Subscriptions, at: int) -> Whole:
+def crowds(setting: FilteringTree, subscriptions: Subscriptions, at: int) -> Whole:
     """How many leaves and classes have 0, 1, 2 … subscriptions at a time."""
     active = (subscriptions.begins <= at) & (subscriptions.ends > at)
     places = setting.places(subscriptions.leaf[active] - setting.first_leaf, subscriptions.wanted[active])
@@ -208,7 +208,7 @@ class _Copies(NamedTuple):
     came_from: Whole
 
 
-def carried(setting: CompleteTree, levels: Sequence[Spans], published: Publications) -> EventTraffic:
+def carried(setting: FilteringTree, levels: Sequence[Spans], published: Publications) -> EventTraffic:
     """Every event goes up to the root; each broker on the way, and below, sends it to the children that want it."""
     by_all = _of_all_brokers(levels)
     order = np.argsort(
@@ -235,7 +235,7 @@ def _of_all_brokers(levels: Sequence[Spans]) -> Spans:
     return Spans(*(np.concatenate([spans[end] for spans in top_down], dtype=np.int64) for end in (0, 1)))
 
 
-def _sent_down(setting: CompleteTree, told_by_all: Spans, copies: _Copies) -> int:
+def _sent_down(setting: FilteringTree, told_by_all: Spans, copies: _Copies) -> int:
     """Messages to children, and to their children, without the one that an event came from."""
     hops = 0
     while copies.broker.size and copies.broker[0] < setting.first_leaf:  # all are of one level

@@ -13,7 +13,7 @@ import numpy as np
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.s1.chapter3.class_filtering import (
     HOP,
-    CompleteTree,
+    FilteringTree,
     Subscriptions,
     Window,
     carried,
@@ -104,7 +104,7 @@ def cost(case: Case) -> float:
 
 def measure(case: Case, seed: int) -> Iterator[Sample]:
     """Messages per second over all links."""
-    setting = CompleteTree(int(case["fanout"]), int(case["levels"]), int(case["classes"]))
+    setting = FilteringTree(int(case["fanout"]), int(case["levels"]), int(case["classes"]))
     active, lifetime = int(case["subscriptions"]), int(case["lifetime"])
     draw = np.random.default_rng([seed, active, lifetime, setting.classes])
     subscriptions = draw_subscriptions(draw, setting, active, lifetime, UNTIL)
@@ -119,7 +119,7 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
 
 
 def _control(
-    draw: np.random.Generator, setting: CompleteTree, subscriptions: Subscriptions, levels: Sequence[Spans]
+    draw: np.random.Generator, setting: FilteringTree, subscriptions: Subscriptions, levels: Sequence[Spans]
 ) -> Iterator[Sample]:
     toggles = changes(levels[0], SEEN)
     messages = sum(changes(spans, SEEN) for spans in levels)
@@ -136,7 +136,7 @@ def _control(
         yield Sample(leases_as_printed(refresh), _as_printed(setting, subscriptions, levels, refresh))
 
 
-def _as_printed(setting: CompleteTree, subscriptions: Subscriptions, levels: Sequence[Spans], refresh: int) -> float:
+def _as_printed(setting: FilteringTree, subscriptions: Subscriptions, levels: Sequence[Spans], refresh: int) -> float:
     """Over whole periods, of which each begins without flags."""
     period = refresh * SECOND + DIAMETER * HOP
     periods = round(SEEN.seconds) // refresh
@@ -146,7 +146,9 @@ def _as_printed(setting: CompleteTree, subscriptions: Subscriptions, levels: Seq
     )
 
 
-def _events(draw: np.random.Generator, setting: CompleteTree, levels: Sequence[Spans], rate: float) -> Iterator[Sample]:
+def _events(
+    draw: np.random.Generator, setting: FilteringTree, levels: Sequence[Spans], rate: float
+) -> Iterator[Sample]:
     """Against flooding of the same events, over every link each."""
     total_rate = rate * setting.classes
     window = Window(SEEN.low, min(SEEN.high, SEEN.low + round(PUBLICATIONS / total_rate * SECOND)))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pleach.lab.s1.chapter3.class_filtering import CompleteTree, Subscriptions, Window
+from pleach.lab.s1.chapter3.class_filtering import FilteringTree, Subscriptions, Window
 from pleach.lab.s1.chapter3.spans import Spans, Whole, count_between, joined, moments, times_of, which
 
 
@@ -31,7 +31,7 @@ class RenewalPeriods(NamedTuple):
 
 
 def relayed(
-    setting: CompleteTree, subscriptions: Subscriptions, levels: Sequence[Spans], lease: RenewalPeriods, seen: Window
+    setting: FilteringTree, subscriptions: Subscriptions, levels: Sequence[Spans], lease: RenewalPeriods, seen: Window
 ) -> int:
     """Renewals that brokers send on. `levels`: what they have told. At the start of the run all flags are set."""
     flags = _flags_at_leaves(setting, subscriptions, lease, seen.high)
@@ -52,7 +52,7 @@ def _flagged(set_at: Whole, entry_ends: Whole, lease: RenewalPeriods) -> Spans:
     return joined(set_at, np.minimum(entry_ends, lease.next_tick(set_at)))
 
 
-def _flags_at_leaves(setting: CompleteTree, subscriptions: Subscriptions, lease: RenewalPeriods, until: int) -> Spans:
+def _flags_at_leaves(setting: FilteringTree, subscriptions: Subscriptions, lease: RenewalPeriods, until: int) -> Spans:
     """Each subscription is an entry of its own at its leaf: it sets its flag when it begins and when it is renewed."""
     places = setting.places(subscriptions.leaf, subscriptions.wanted)
     whose, renewed_at = _renewed_at(subscriptions, lease.refresh, until)

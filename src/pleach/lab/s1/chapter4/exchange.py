@@ -29,7 +29,7 @@ from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, Rule, judge
 
 
-class Queues:
+class EventQueues:
     """Put this beside a run before it begins."""
 
     def __init__(self, run: ScenarioRun) -> None:
@@ -116,7 +116,7 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
     """Per exchange."""
     scenario = scenario_of(case, seed)
     run = ScenarioRun(scenario, seed, RECORDED)
-    queues, counted = Queues(run), ControlCount(run)
+    queues, counted = EventQueues(run), ControlCount(run)
     rounds = Rounds(run)
     rounds.settle()
     before = (counted.control, counted.messages)
