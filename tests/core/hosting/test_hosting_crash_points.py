@@ -14,6 +14,8 @@ from support.hosting.component_networks import WatchedLodging, places, with_amou
 from support.mobility.movement_chain import MOVES_AT, PATH, route
 from support.overlay.faults_at_messages import CrashAt, Journey, When
 
+pytestmark = pytest.mark.heavy
+
 OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
 NAME = "k0"
 MESSAGES = {"RequestMove", "Negotiate", "Approve", "MoveState", "MoveAck", "MoveCommit"}  # `Halted` never leaves home

@@ -20,6 +20,8 @@ from support.mobility.movement_chain import MOVE, MOVES_AT, PATH, Trip, route
 from support.overlay.faults_at_messages import CrashAt, CutAt, When
 from support.thorough import FACTOR
 
+pytestmark = pytest.mark.heavy
+
 OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
 if FACTOR > 1:
     OUTAGES["a while"] = 1.5 * PATIENCE_SECONDS

@@ -6,12 +6,16 @@ from collections import Counter
 from itertools import combinations, pairwise
 from random import Random
 
+import pytest
+
 from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Drain, Exchange
 from pleach.scenario.values import Span
 from pleach.trace import Rule
 from support.overlay.exchange.exchange_networks import exchanged
 from support.thorough import FACTOR
+
+pytestmark = pytest.mark.heavy
 
 LENGTHS = (3, 6, 12)
 SEEDS = 8 * FACTOR

@@ -13,6 +13,8 @@ from support.contract.networks import BY_NAME
 from support.overlay.exchange.exchange_networks import FLAT, PROTOCOLS, exchanged, network
 from support.thorough import FACTOR
 
+pytestmark = pytest.mark.heavy
+
 SEEDS = 12 * FACTOR  # of each protocol and order: one of each way to route
 
 PLAIN = [combination for combination in FLAT if not combination.advertisements]

@@ -25,6 +25,8 @@ from support.overlay.exchange.exchange_networks import (
 from support.overlay.judgement import violations
 from support.thorough import FACTOR
 
+pytestmark = pytest.mark.heavy
+
 SEEDS = 50 * FACTOR
 SEEDS_OF_OTHERS = 6 * FACTOR
 CORRECTED = "advanced-coordinated"

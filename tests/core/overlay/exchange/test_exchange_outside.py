@@ -13,6 +13,8 @@ from pleach.scenario.model import Ordering, Routing
 from support.overlay.exchange.exchange_networks import COMPOSED, PROTOCOLS, Cycles, entries_outside, exchanged, steady
 from support.thorough import FACTOR
 
+pytestmark = pytest.mark.heavy
+
 SEEDS = 36 * FACTOR
 PROMISED = ("path", "advanced-coordinated")
 OF_S2 = tuple(c for c in COMPOSED if c.routing in (Routing.SIMPLE, Routing.IDENTITY) and not c.advertisements)
