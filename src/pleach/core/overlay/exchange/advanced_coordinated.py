@@ -44,7 +44,7 @@ from pleach.core.messages import (
     Withdraw,
 )
 from pleach.core.overlay.exchange.contract import NOTHING, Input, Start, TablePart, note, table
-from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, CycleRole
 from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Reaction, Reconfiguration, Verdict, stale
 from pleach.core.overlay.swaplink import sides
@@ -195,13 +195,13 @@ class AdvancedCoordinated(TablePart):
     """One broker's part (`contract.ExchangePart`)."""
 
     TRANSITIONS = table(
-        (Role.U, OtherSide.COMING, Start),
-        (Role.X, OwnSide.BLACK, Start, OwnSide.RETURNED),  # u = x: what is relayed is handled at once
-        (Role.X, OtherSide.COMING, Start, OtherSide.RELAYING),
-        (Role.HEAD, OtherSide.COMING, Begin),
+        (CycleRole.U, OtherSide.COMING, Start),
+        (CycleRole.X, OwnSide.BLACK, Start, OwnSide.RETURNED),  # u = x: what is relayed is handled at once
+        (CycleRole.X, OtherSide.COMING, Start, OtherSide.RELAYING),
+        (CycleRole.HEAD, OtherSide.COMING, Begin),
         (OF_OLD, OtherSide.COMING, Begin, OtherSide.RELAYING),
         (OF_NEW | OF_NONE, OwnSide.BLACK, RelayTables),
-        (Role.U | Role.HEAD, OtherSide.COMING, RelayRouting),  # x tells nothing over r before y has `Begin`
+        (CycleRole.U | CycleRole.HEAD, OtherSide.COMING, RelayRouting),  # x tells nothing over r before y has `Begin`
         (OF_NONE, OwnSide.BLACK, Passage.RELAYED),
         (OF_NEW, OwnSide.BLACK, Passage.RELAYED, OwnSide.GRAY),
         (OF_NONE, OwnSide.BLACK, Passage.TO_OLD, OwnSide.GRAY),
@@ -224,7 +224,7 @@ class AdvancedCoordinated(TablePart):
         has_advertisements = self._context.router.config.advertisements
         return seam(self.cycle, self.name, self.state, self._ordering, has_advertisements=has_advertisements)
 
-    def phases(self) -> set[tuple[Role, StrEnum]]:
+    def phases(self) -> set[tuple[CycleRole, StrEnum]]:
         return {(role, phase) for role in self.cycle.roles(self.name) for phase in (self.state.own, self.state.other)}
 
     @property
