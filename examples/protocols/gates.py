@@ -12,7 +12,7 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
 from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.coordinated import Coordinated
-from pleach.core.overlay.exchange.crossing import Between, CrossingSeam, Ends, NewEnd, OldEnd
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends, NewEnd, OldEnd, PassingPhase
 from pleach.core.overlay.exchange.cycle import Role
 from pleach.core.overlay.seam import Hold, Passing, Reaction, Verdict
 
@@ -42,7 +42,7 @@ class Gates(Coordinated):
         (Role.U, NewEnd.CLOSED, Begun, NewEnd.LINKED),
         (Role.V, NewEnd.CLOSED, Begin),
         *((Role.X | Role.Y, OldEnd.IN_USE, cause) for cause in (Begin, Begun)),
-        *((Role.HEAD | Role.TAIL, Between.LOCKED, cause) for cause in (Begin, Begun)),
+        *((Role.HEAD | Role.TAIL, PassingPhase.LOCKED, cause) for cause in (Begin, Begun)),
         beside=Coordinated.TRANSITIONS,
     )
 
