@@ -12,7 +12,7 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
 from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.coordinated import Coordinated
-from pleach.core.overlay.exchange.crossing import CrossingSeam, CrossingState, Ends, NewEnd, OldEnd
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends, NewEnd, OldEnd, PassingPhase
 from pleach.core.overlay.exchange.cycle import CycleRole
 from pleach.core.overlay.seam import Hold, Passing, Reaction, Verdict
 
@@ -42,7 +42,7 @@ class Gates(Coordinated):
         (CycleRole.U, NewEnd.CLOSED, Begun, NewEnd.LINKED),
         (CycleRole.V, NewEnd.CLOSED, Begin),
         *((CycleRole.X | CycleRole.Y, OldEnd.IN_USE, cause) for cause in (Begin, Begun)),
-        *((CycleRole.HEAD | CycleRole.TAIL, CrossingState.LOCKED, cause) for cause in (Begin, Begun)),
+        *((CycleRole.HEAD | CycleRole.TAIL, PassingPhase.LOCKED, cause) for cause in (Begin, Begun)),
         beside=Coordinated.TRANSITIONS,
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pleach.core.messages import Activate, Begin, Done
 from pleach.core.overlay.exchange.contract import Start, table
-from pleach.core.overlay.exchange.crossing import CrossingState, NewEnd, OldEnd
+from pleach.core.overlay.exchange.crossing import NewEnd, OldEnd, PassingPhase
 from pleach.core.overlay.exchange.cycle import OF_OLD, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
@@ -22,11 +22,11 @@ class Deferred(LinkExchange):
     TRANSITIONS = table(
         (CycleRole.U, NewEnd.CLOSED, Start, NewEnd.LINKED),
         (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.TIMED),  # u = x
-        (CycleRole.HEAD, CrossingState.LOCKED, Begin, CrossingState.BEGUN),
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
         (OF_OLD, OldEnd.IN_USE, Begin, OldEnd.TIMED),
         (CycleRole.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
-        (CycleRole.HEAD, CrossingState.BEGUN, Done),
-        (CycleRole.TAIL, CrossingState.LOCKED, Done),
+        (CycleRole.HEAD, PassingPhase.BEGUN, Done),
+        (CycleRole.TAIL, PassingPhase.LOCKED, Done),
         (CycleRole.V, NewEnd.CLOSED, Done),
         beside={**REMOVAL_AFTER_DELAY, **DONE_AT_NEW},
     )

@@ -19,7 +19,7 @@ import msgspec
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Begin, Begun, Done, Message, Node, RelayTables, TableEntries
 from pleach.core.overlay.exchange.contract import Start, table
-from pleach.core.overlay.exchange.crossing import CrossingState, Ends, NewEnd, OldEnd
+from pleach.core.overlay.exchange.crossing import Ends, NewEnd, OldEnd, PassingPhase
 from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
@@ -36,14 +36,14 @@ class Informed(LinkExchange):
     TRANSITIONS = table(
         (CycleRole.U, NewEnd.CLOSED, Start),
         (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.SUSPENDED),  # u = x
-        (CycleRole.HEAD, CrossingState.LOCKED, Begin, CrossingState.BEGUN),
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
         (CycleRole.X, OldEnd.IN_USE, Begin, OldEnd.SUSPENDED),
         (CycleRole.Y, OldEnd.IN_USE, Begin, OldEnd.TIMED),
         (CycleRole.X, OldEnd.SUSPENDED, Begun, OldEnd.TIMED),
-        (CycleRole.HEAD, CrossingState.BEGUN, RelayTables),
-        (CycleRole.TAIL, CrossingState.LOCKED, RelayTables, CrossingState.BEGUN),
+        (CycleRole.HEAD, PassingPhase.BEGUN, RelayTables),
+        (CycleRole.TAIL, PassingPhase.LOCKED, RelayTables, PassingPhase.BEGUN),
         (OF_NEW, NewEnd.CLOSED, RelayTables, NewEnd.LINKED),
-        (OF_NONE, CrossingState.BEGUN, Done),
+        (OF_NONE, PassingPhase.BEGUN, Done),
         (CycleRole.U, NewEnd.CLOSED, Done),  # of y, by way of v, ahead of the tables
         beside={**REMOVAL_AFTER_DELAY, **DONE_AT_NEW},
     )
@@ -83,7 +83,7 @@ class Informed(LinkExchange):
         """Towards the end of a on this side, which takes them as told over a."""
         following = self.cycle.towards_new(self.name)
         if following is not None:
-            self.state.between = CrossingState.BEGUN
+            self.state.between = PassingPhase.BEGUN
             return Reaction([Send(following, tables)])
         state, router = self.state, self._context.router
         state.told_over_new, state.is_settled, state.new = tables.told, tables.is_settled, NewEnd.LINKED

@@ -36,10 +36,10 @@ from pleach.core.overlay.exchange.crossing import (
     LINKED,
     WAITING,
     CrossingSeam,
-    CrossingState,
     Ends,
     NewEnd,
     OldEnd,
+    PassingPhase,
 )
 from pleach.core.overlay.exchange.cycle import OF_NEW, OF_OLD, CycleRole
 from pleach.core.overlay.exchange.failures import OldLink
@@ -164,7 +164,7 @@ class LinkExchange(TablePart):
 
     def _pass_begin(self) -> list[Effect]:
         """From u along the cycle to x, and over r to y; what these do about it is the protocol's."""
-        self.state.between = CrossingState.BEGUN
+        self.state.between = PassingPhase.BEGUN
         following = {self.cycle.x: self.cycle.y, self.cycle.y: None}.get(self.name, self.cycle.towards_old(self.name))
         return [] if following is None else [Send(following, Begin(self.cycle.operation))]
 

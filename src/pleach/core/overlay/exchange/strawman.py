@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pleach.core.effects import Effect, SetTimer
 from pleach.core.messages import Activate, Begin, Done, Removed
 from pleach.core.overlay.exchange.contract import PART, Start, TimerDue, table
-from pleach.core.overlay.exchange.crossing import CrossingState, NewEnd, OldEnd
+from pleach.core.overlay.exchange.crossing import NewEnd, OldEnd, PassingPhase
 from pleach.core.overlay.exchange.cycle import OF_OLD, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Reaction
@@ -27,13 +27,13 @@ class Strawman(LinkExchange):
     TRANSITIONS = table(
         (CycleRole.U, NewEnd.CLOSED, Start, NewEnd.TIMED),
         (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
-        (CycleRole.HEAD, CrossingState.LOCKED, Begin, CrossingState.BEGUN),
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
         (OF_OLD, OldEnd.IN_USE, Begin, OldEnd.REMOVED),
         (OF_OLD, OldEnd.REMOVED, Removed, OldEnd.GONE),
         (CycleRole.U, NewEnd.TIMED, TimerDue, NewEnd.LINKED, NewEnd.OPEN),
         (CycleRole.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
-        (CycleRole.HEAD, CrossingState.BEGUN, Done),
-        (CycleRole.TAIL, CrossingState.LOCKED, Done),
+        (CycleRole.HEAD, PassingPhase.BEGUN, Done),
+        (CycleRole.TAIL, PassingPhase.LOCKED, Done),
         (CycleRole.U, NewEnd.TIMED, Done),
         (CycleRole.V, NewEnd.CLOSED, Done),
         beside=DONE_AT_NEW,
