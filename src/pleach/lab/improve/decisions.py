@@ -66,9 +66,7 @@ def _share_not_at(of_three: Floats, both: Floats) -> Floats:
 def cost_and_interest(paths: Ints, known: Known) -> Floats:
     """(5.13): what each cycle costs without each of its links, the new one last."""
     there, back = _lines_from(np.stack([paths.T, paths.T[::-1]]), known)
-    total: Floats = (
-        np.concatenate([there[1:], there[:1]]) + back[::-1]
-    )  # without link i: lines from i + 1, and from i
+    total: Floats = np.concatenate([there[1:], there[:1]]) + back[::-1]  # without link i: lines from i + 1, and from i
     return total.T
 
 

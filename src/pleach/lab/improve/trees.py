@@ -111,9 +111,7 @@ def used(tree: Rooted, flows: Flows) -> Used:
     beneath, size = below(tree, flows), flows.members.shape[1]
     crossing: Bools = (beneath > 0) & (beneath < size)
     reached = crossing.copy()
-    top = np.argmax(
-        np.where(beneath == size, tree.place[:, None], -1), axis=0
-    )  # lowest broker above all members
+    top = np.argmax(np.where(beneath == size, tree.place[:, None], -1), axis=0)  # lowest broker above all members
     reached[top, np.arange(len(top))] = size > 1
     return Used(reached, crossing)
 
