@@ -34,7 +34,8 @@ def without(_scenario):
 
 @pytest.mark.spark
 def test_from_a_lake_to_a_plan(spark, tmp_path):
-    from pleach.spark.planner.job import Wish, planned, traffic_of  # noqa: PLC0415
+    from pleach.spark.planner.job import planned, traffic_of  # noqa: PLC0415
+    from pleach.spark.planner.options import PlannerOptions  # noqa: PLC0415
     from pleach.spark.planner.starts import Task, searched  # noqa: PLC0415
 
     run = recorded(tmp_path, with_outline, scenario(), kinds=frozenset(RecordKind) - {RecordKind.SEND})
@@ -43,7 +44,7 @@ def test_from_a_lake_to_a_plan(spark, tmp_path):
     assert traffic.tree == Topology.of(run.scenario.links)
 
     steps = []
-    wish = Wish(degree_max=3, starts=STARTS)
+    wish = PlannerOptions(degree_max=3, starts=STARTS)
     found = planned(spark, traffic, prices(), wish, lambda name, share: steps.append((name, share)))
     task = Task(Problem(traffic.flows, prices().costs(traffic.tree.brokers), 3), traffic.tree, wish.seed)
     assert found.ends == tuple(searched(task, number) for number in range(STARTS))
