@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from pleach.lab.campaigns import run_experiment, tasks_of
 from pleach.lab.experiment import Size
 from pleach.spark.results import Results
-from support.python_process import command, environment
+from support.python_process import environment
 from support.spark.slow_campaign import ran, slow_experiment
 
 WAIT_SECONDS_MAX = 200  # for a JVM of its own, on a busy machine
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.spark
 
 def killed_halfway(lake, log):
     """Starts a campaign in a process of its own and kills it, with all that it started, after its first piece."""
-    asked = command("support.spark.slow_campaign", lake, log)
+    program = "from support.spark.slow_campaign import main; main()"  # not as __main__: its digest would differ
+    asked = [sys.executable, "-c", program, str(lake), str(log)]
     process = subprocess.Popen(asked, start_new_session=True, env=environment())
     try:
         bound = time.monotonic() + WAIT_SECONDS_MAX

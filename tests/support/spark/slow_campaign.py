@@ -42,7 +42,3 @@ def main():
     run_experiment(
         spark_session("local[2]"), slow_experiment(log, 0.2), Size.QUICK, Results(Path(lake), "main", "slow")
     )
-
-
-if __name__ == "__main__":
-    main()
