@@ -1,18 +1,18 @@
-"""Conversion of events to and from CloudEvents 1.0, in structured JSON form and in binary form (HTTP headers and a body).
+"""Conversion of events to and from CloudEvents 1.0, in structured JSON form and in binary form (headers and a body).
 
 **Identity.** `source` and `id` together identify. An event of ours, (publisher, incarnation, sequence), is
 `source = /publisher` (percent-encoded) and `id = incarnation/sequence`. Any other pair comes from elsewhere and
 has no order, so each becomes a publisher of its own with a single event: `cloudevents:source:id`
 (both percent-encoded), incarnation 0, sequence 1. Both directions are inverse to each other.
 
-**Attributes.** `type`, `subject`, `time`, `dataschema`, `datacontenttype` and the extensions are attributes of
-the same names. `type` is required there and not here: `DEFAULT_TYPE` stands for none. CloudEvents has no floats, no
-64-bit integers and restricted names; headers have only texts. Attributes that would not survive a round trip are in the extension
-`pleachattributes`: a JSON object of names and values, floats with a point or exponent, bytes as `{"base64": …}`. On
-input it overrides the plain extensions.
+**Attributes.** `type`, `subject`, `time`, `dataschema`, `datacontenttype` and the extensions are attributes of the same
+names. `type` is required there and not here: `DEFAULT_TYPE` stands for none. CloudEvents has no floats, no 64-bit
+integers and restricted names; headers have only texts. Attributes that would not survive a round trip are in the
+extension `pleachattributes`: a JSON object of names and values, floats with a point or exponent, bytes as `{"base64":
+…}`. On input it overrides the plain extensions.
 
-**Payload.** It is sent as `data_base64`, or as the body. On input `data` is accepted too: as JSON, or as text where `datacontenttype`
-is not JSON.
+**Payload.** It is sent as `data_base64`, or as the body. On input `data` is accepted too: as JSON, or as text where
+`datacontenttype` is not JSON.
 """
 
 from __future__ import annotations
