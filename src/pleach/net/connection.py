@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -47,6 +47,9 @@ CLOSE_SECONDS_MAX = 2.0  # for the last bytes to leave, when the other side does
 
 log = logging.getLogger(__name__)
 
+FrameHandler: TypeAlias = "Callable[[Connection, Frame], None]"
+DataHandler: TypeAlias = "Callable[[Connection, list[Data]], None]"
+
 
 class Statistics(msgspec.Struct):
     """Counters since the connection was made."""
@@ -67,12 +70,12 @@ class Handlers(msgspec.Struct, frozen=True):
     With `on_data`, Data frames that came together are handed over together, and not to `on_frame`.
     """
 
-    on_frame: Callable[[Connection, Frame], None]
+    on_frame: FrameHandler
     on_lost: Callable[[Connection, str], None]
     on_made: Callable[[Connection], None] = _nothing
     on_congested: Callable[[Connection], None] = _nothing
     on_writable: Callable[[Connection], None] = _nothing
-    on_data: Callable[[Connection, list[Data]], None] | None = None
+    on_data: DataHandler | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
     greeting_seconds_max: float = GREETING_SECONDS_MAX
 
@@ -145,6 +148,10 @@ class Connection(asyncio.Protocol):
         self._joined.clear()
         if self._transport is not None:
             self._transport.abort()
+
+    def hand_over(self, on_frame: FrameHandler, on_data: DataHandler) -> None:
+        """Give the frames from here on to another receiver; the other callbacks stay."""
+        self._handlers = msgspec.structs.replace(self._handlers, on_frame=on_frame, on_data=on_data)
 
     def pause_reading(self) -> None:
         self._reading.is_paused = True

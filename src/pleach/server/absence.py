@@ -38,7 +38,7 @@ class AbsentClients(Feature):
     def __init__(self, parts: NodeParts) -> None:
         self._endpoint, self._gate, self._committer = parts.endpoint, parts.gate, parts.committer
         self._directory, self._links = parts.directory, parts.links
-        self._counters, self._limits = parts.counters.clients, parts.limits
+        self._counters, self._settings = parts.counters.clients, parts.settings
         self._since: dict[Node, float] = {}  # clients that are kept by rule 1; the longest absent first
         self._vacant: dict[Node, None] = {}
         self._read_at: dict[Node, float] = {}  # clients without a connection whose outboxes are read
@@ -70,7 +70,7 @@ class AbsentClients(Feature):
         return len(sessions) - sum(map(self._directory.is_broker, linked)) - len(self._vacant)
 
     def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
-        limit, peer = self._limits().clients, hello.node
+        limit, peer = self._settings().limits.clients, hello.node
         is_known = port is Port.PEERS or peer in self._gate.broker.sessions or peer in self._links
         if is_known or self.clients < limit:
             return None
@@ -119,7 +119,7 @@ class AbsentClients(Feature):
     def tick(self, now: float) -> None:
         """Forget clients that are not waited for any longer."""
         self._now = now
-        limits = self._limits()
+        limits = self._settings().limits
         surplus = max(0, len(self._vacant) - limits.vacant)
         vacant = list(self._vacant)[: min(surplus, FORGOTTEN_AT_ONCE_MAX)]
         expired: list[Node] = []

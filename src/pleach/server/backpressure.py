@@ -53,7 +53,7 @@ class StalledConsumers:
 class Backpressure(Feature):
     def __init__(self, parts: NodeParts, absent: AbsentClients) -> None:
         self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
-        self._directory, self._counters, self._limits = parts.directory, parts.counters.clients, parts.limits
+        self._directory, self._counters, self._settings = parts.directory, parts.counters.clients, parts.settings
         self._publishers, self._clock = parts.gate.publishers, parts.clock
         self._mobility = parts.broker.machine(Mobility)
         self._absent = absent
@@ -88,7 +88,7 @@ class Backpressure(Feature):
 
     def _expel_slow(self, grown: Sequence[Node]) -> bool:
         """Expel clients that have taken too little; whether there was one."""
-        limit = self._limits().outbox_bytes_per_client
+        limit = self._settings().limits.outbox_bytes_per_client
         slow = [peer for peer in grown if self.of_peer[peer] > limit and not self._directory.is_broker(peer)]
         for peer in slow:
             self._expel(peer, f"{limit:,} are kept for a client", self._clock())
@@ -107,7 +107,7 @@ class Backpressure(Feature):
             return
         idle = self._stalled.idle(self._endpoint.sessions, now)
         for peer in idle:
-            if self.outbox_bytes > self._limits().outbox_bytes_low:
+            if self.outbox_bytes > self._settings().limits.outbox_bytes_low:
                 self._expel(peer, "publishers cannot wait for it any longer", now)
         if idle:
             self._note_progress(now)
@@ -122,7 +122,7 @@ class Backpressure(Feature):
 
     def _relieve(self) -> None:
         """Stop reading from publishers, or go on, as the limits say."""
-        limits, waiting, now = self._limits(), self.outbox_bytes + self.held_bytes, self._clock()
+        limits, waiting, now = self._settings().limits, self.outbox_bytes + self.held_bytes, self._clock()
         if waiting > limits.outbox_bytes_high and not self.is_tight:
             self.is_tight = True
             self._note_progress(now)
@@ -150,7 +150,7 @@ class Backpressure(Feature):
                 self._read_burst(peer, link, now)
 
     def _read_burst(self, peer: Node, link: PeerLink, now: float) -> None:
-        share = self._limits().outbox_bytes_low // (len(self._publishers) + 1)
+        share = self._settings().limits.outbox_bytes_low // (len(self._publishers) + 1)
         if self.of_peer[peer] > share or self.held_bytes:  # else it is not the reason
             link.read_until = now + BURST_SECONDS
             link.is_paused = False
@@ -159,7 +159,7 @@ class Backpressure(Feature):
     # At the gate, and for operators --------------------------------------------------------------------------
 
     def refuse_name(self) -> str:
-        names_max = self._limits().subscriptions
+        names_max = self._settings().limits.subscriptions
         if self._broker.sessions.names >= names_max:
             name = self._broker.name
             return f"{name} has {names_max:,} subscriptions and advertisements, its limit: try another broker"

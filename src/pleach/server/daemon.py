@@ -153,21 +153,20 @@ class Daemon:
             self._end_connection(oldest, "too many connections that have not said Hello")
 
     def _frame(self, port: Port, connection: Connection, frame: Frame) -> None:
+        """Frames of peers go to the node (`_set_peer`)."""
         match self.connections.role_of(connection):
-            case ConnectionRole(RoleKind.PEER, peer):
-                self.node.receive(peer, connection, frame)
             case ConnectionRole(RoleKind.READER):
                 if self.node.features[Readers].read(connection, frame, time.monotonic()):
                     self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
             case _:
                 self._greet(port, connection, frame)
 
-    def _data(self, connection: Connection, frames: list[Data]) -> None:
-        role, peer = self.connections.role_of(connection)
-        if role is RoleKind.PEER:
-            self.node.receive_data(peer, connection, frames)
-        else:
-            self._end_connection(connection, "Data instead of Hello")
+    def _data(self, connection: Connection, _frames: list[Data]) -> None:
+        self._end_connection(connection, "Data instead of Hello")
+
+    def _set_peer(self, connection: Connection, peer: Node) -> None:
+        self.connections.set(connection, ConnectionRole(RoleKind.PEER, peer))
+        connection.hand_over(partial(self.node.receive, peer), partial(self.node.receive_data, peer))
 
     def _greet(self, port: Port, connection: Connection, hello: Frame) -> None:
         """The first frame gives a connection its role."""
@@ -185,7 +184,7 @@ class Daemon:
         elif reason := self.node.accept(connection, hello, port):
             log.warning("refused %s on the %s port: %s", connection.peername, port.value, reason)
         else:
-            self.connections.set(connection, ConnectionRole(RoleKind.PEER, hello.node))
+            self._set_peer(connection, hello.node)
             log.info("%s %s is connected from %s", port.value, hello.node, connection.peername)
 
     def _end_connection(self, connection: Connection, reason: str) -> None:
@@ -225,7 +224,7 @@ class Daemon:
             return False
         if connection.is_closing:  # lost already
             return False
-        self.connections.set(connection, ConnectionRole(RoleKind.PEER, peer))
+        self._set_peer(connection, peer)
         self.node.dialled(peer, connection)
         return True
 

@@ -96,7 +96,7 @@ class Feature:
         return False
 
     def committed(self, batch: Batch, now: float) -> None:
-        """A batch is on disk, or there is no disk, and its frames were sent."""
+        """A batch with changes of links, observations or ended operations is on disk, if there is one, and was sent."""
 
     # Time and settings
 

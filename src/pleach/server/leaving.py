@@ -43,7 +43,7 @@ class ClientProgress(NamedTuple):
 class Leaving(Feature):
     def __init__(self, parts: NodeParts, absent: AbsentClients, on_end: Callable[[str], None]) -> None:
         """`on_end`: called, with the reason, when the process may end."""
-        self._endpoint, self._gate, self._limits = parts.endpoint, parts.gate, parts.limits
+        self._endpoint, self._gate, self._settings = parts.endpoint, parts.gate, parts.settings
         self._membership = parts.broker.machine(Membership)
         self._absent = absent
         self._on_end = on_end
@@ -84,7 +84,7 @@ class Leaving(Feature):
             self._end_if_known(now)
 
     def _is_given_up(self, client: Node, unawaited: frozenset[Node], now: float) -> bool:
-        patience = self._limits().leave_seconds
+        patience = self._settings().limits.leave_seconds
         if client in self._gate.detached:
             return True
         if client in unawaited and not self._absent.is_here(client, patience):

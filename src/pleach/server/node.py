@@ -213,6 +213,8 @@ class BrokerNode:
             self.endpoint.sessions[peer].phase = SessionPhase.DOWN
 
     def _committed(self, batch: Batch) -> None:
+        if not (batch.dial or batch.retired or batch.observed or batch.concluded):
+            return  # traffic alone: no feature needs to know
         if batch.dial or batch.retired:
             self.directory.forget_clients()
         now = self.clock()

@@ -13,7 +13,7 @@ from pleach.server.links import LinkTable
 from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
 from pleach.server.peer_directory import PeerDirectory
-from pleach.server.settings import BrokerLimits, BrokerSettings
+from pleach.server.settings import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,3 @@ class NodeParts:
     counters: Counters
     settings: Callable[[], BrokerSettings]
     clock: Callable[[], float]
-
-    def limits(self) -> BrokerLimits:
-        return self.settings().limits
