@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import textwrap
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,7 @@ import grimp
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "pleach"
+DOT, WIDTH = "· ", 150
 PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 CELL, LEFT, TOP, EDGE = 20, 100, 92, 24
 SIZES = ((1, 8), (3, 11), (10, 15))  # from how many importing modules on, and how wide
@@ -94,11 +96,13 @@ def _square(row: int, column: int, kind: str, says: str, count: int) -> str:
 
 
 def tree() -> list[str]:
-    """`tree -L 2 src/pleach`, folders with a slash at the end; of modules only those that stand beside packages."""
-    folders = [PACKAGE, *_packages(PACKAGE), *(inner for room in _packages(PACKAGE) for inner in _packages(room))]
-    modules = [module for folder in (PACKAGE, PACKAGE / "core") for module in folder.glob("*.py")]
-    names = [f"{folder.relative_to(PACKAGE)}/" for folder in folders if folder != PACKAGE]
-    return sorted(names + [str(module.relative_to(PACKAGE)) for module in modules if module.stem[:2] != "__"])
+    """`tree -L 2 src/pleach`, folders with a slash at the end; inside the core one level more."""
+    folders = [PACKAGE, *_packages(PACKAGE), *_packages(PACKAGE / "core")]
+    return sorted(str(inner.relative_to(PACKAGE)) + "/" * inner.is_dir() for each in folders for inner in _inside(each))
+
+
+def _inside(folder: Path) -> list[Path]:
+    return [*_packages(folder), *(module for module in folder.glob("*.py") if module.stem[:2] != "__")]
 
 
 def _packages(folder: Path) -> list[Path]:
@@ -106,26 +110,47 @@ def _packages(folder: Path) -> list[Path]:
 
 
 def tree_in(page: str) -> list[str]:
-    """The entries of the block of a page that begins with `src/pleach/`; what follows a name is its description."""
+    """The entries of the block of a page that begins with `src/pleach/`.
+
+    A row is a name and its description, or, with a dot in front, names of what is in the folder above.
+    """
     block = re.search(r"^```\w*\n(src/pleach/\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
     if block is None:
         return []
     entries, above = [], list[tuple[int, str]]()
     for line in block[1].splitlines()[1:]:
-        if found := re.match(r"[\s│├└─]*", line):
-            name = line[found.end() :].split(maxsplit=1)[:1]
-            above = [(indent, folder) for indent, folder in above if indent < found.end()]
-            entries += ["".join([*(folder for _, folder in above), *name])] if name else []
-            above += [(found.end(), each) for each in name if each.endswith("/")]
+        row = line.lstrip()
+        indent = len(line) - len(row)
+        above = [(left, folder) for left, folder in above if left < indent]
+        names = row.removeprefix(DOT).split() if row.startswith(DOT) else row.split(maxsplit=1)[:1]
+        entries += ["".join([*(folder for _, folder in above), name]) for name in names]
+        above += [(indent, name) for name in names if name.endswith("/") and not row.startswith(DOT)]
     return sorted(entries)
 
 
 def tree_block() -> str:
-    """As it stands in ARCHITECTURE.md, each entry with the first sentence of its docstring."""
-    names = {entry: f"{'  ' * entry.rstrip('/').count('/')}  {_name(entry)}" for entry in tree()}
-    width = max(map(len, names.values())) + 2
-    lines = [f"{name:<{width}}{_first_sentence(entry)}".rstrip() for entry, name in names.items()]
-    return "\n".join(["```", "src/pleach/", *lines, "```", ""])
+    """As it stands in ARCHITECTURE.md: folders with the first sentence of their docstrings, modules by name."""
+    entries = tree()
+    rows = [entry for entry in entries if entry.count("/") == 1 and entry.endswith("/")] + ["core/broker.py"]
+    rows += [entry for entry in entries if entry.startswith("core/") and entry.endswith("/") and entry.count("/") == 2]
+    lines = [line for row in sorted(rows) for line in _rows(row, entries, rows)]
+    beside = [entry for entry in entries if "/" not in entry]
+    return "\n".join(["```", "src/pleach/", *lines, *_dotted(2, beside), "```", ""])
+
+
+def _rows(folder: str, entries: list[str], rows: list[str]) -> list[str]:
+    depth = 2 * folder.rstrip("/").count("/") + 2
+    first = f"{' ' * depth + _name(folder):<16}{_first_sentence(folder)}"
+    inside = [each for each in entries if each.startswith(folder) and each not in rows and folder.endswith("/")]
+    return [
+        first,
+        *_dotted(depth + 2, [each.removeprefix(folder) for each in inside if "/" not in each[len(folder) : -1]]),
+    ]
+
+
+def _dotted(indent: int, names: list[str]) -> list[str]:
+    wrapped = textwrap.wrap(" ".join(names), WIDTH - indent - len(DOT), break_long_words=False, break_on_hyphens=False)
+    return [f"{' ' * indent}{DOT}{line}" for line in wrapped]
 
 
 def _name(entry: str) -> str:

@@ -12,8 +12,8 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
 from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.coordinated import Coordinated
-from pleach.core.overlay.exchange.crossing import Between, CrossingSeam, Ends, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends, NewEnd, OldEnd, PassingPhase
+from pleach.core.overlay.exchange.cycle import CycleRole
 from pleach.core.overlay.seam import Hold, Passing, Reaction, Verdict
 
 
@@ -38,11 +38,11 @@ class Gates(Coordinated):
     Seam = Gate
     state: GateEnds
     TRANSITIONS = table(
-        (Role.U, NewEnd.CLOSED, Start),
-        (Role.U, NewEnd.CLOSED, Begun, NewEnd.LINKED),
-        (Role.V, NewEnd.CLOSED, Begin),
-        *((Role.X | Role.Y, OldEnd.IN_USE, cause) for cause in (Begin, Begun)),
-        *((Role.HEAD | Role.TAIL, Between.LOCKED, cause) for cause in (Begin, Begun)),
+        (CycleRole.U, NewEnd.CLOSED, Start),
+        (CycleRole.U, NewEnd.CLOSED, Begun, NewEnd.LINKED),
+        (CycleRole.V, NewEnd.CLOSED, Begin),
+        *((CycleRole.X | CycleRole.Y, OldEnd.IN_USE, cause) for cause in (Begin, Begun)),
+        *((CycleRole.HEAD | CycleRole.TAIL, PassingPhase.LOCKED, cause) for cause in (Begin, Begun)),
         beside=Coordinated.TRANSITIONS,
     )
 

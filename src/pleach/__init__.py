@@ -1,4 +1,7 @@
-"""Pleach: content-based publish/subscribe with a tree of brokers that is reconfigured while events flow."""
+"""Pleach: content-based publish/subscribe with a tree of brokers that is reconfigured while events flow.
+
+`pleach.connect` is the entry for applications. ARCHITECTURE.md lists the rooms, and which may import which.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_loads_draw_what_a_simulation_with_seed_1_draws():
         ("do = 'corrupt'\nbroker = 'a'\nwhat = 'table'", "step `corrupt` at 1 s has no protocol here"),
         (
             "do = 'move_client'\nclient = 'p'\nto = 'b'\nprotocol = 'reconnect'",
-            "step `move_client` at 1 s by 'reconnect' promises nothing",
+            "step `move_client` at 1 s by 'reconnect' has no guarantee",
         ),
         ("do = 'crash'\nbroker = 'a'", "broker 'a' stays down"),
     ],

@@ -19,7 +19,7 @@ import pytest
 
 from pleach.core.broker import Broker
 from pleach.core.messages import Layer, LockCycle
-from pleach.core.overlay.exchange.cycle import Cycle, Role
+from pleach.core.overlay.exchange.cycle import Cycle, CycleRole
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import RoutingConfig
 from pleach.scenario import parse_scenario
@@ -105,7 +105,7 @@ def test_the_reconfiguration_path_is_head_path_new_link_and_tail_path():
     assert [ours.x, *ours.way_around(ours.x)] == [*PATH]
     assert "".join(ours.side("A")[::-1]) == HEAD
     assert "".join(ours.side("B")) == TAIL
-    assert [ours.roles(broker) for broker in "FEG"] == [Role.HEAD, Role.HEAD, Role.TAIL]
+    assert [ours.roles(broker) for broker in "FEG"] == [CycleRole.HEAD, CycleRole.HEAD, CycleRole.TAIL]
 
 
 def test_dispatchers_that_are_not_on_the_path_experience_no_change():

@@ -23,7 +23,7 @@ from pleach.errors import InvalidInputError, SurveyError
 from pleach.net.http_client import ask
 from pleach.operate.improve import ImproveOptions, improve
 from pleach.operate.observe import Observer, measured
-from pleach.server.connections import Role
+from pleach.server.connections import RoleKind
 from pleach.server.feature import Feature, Features
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
@@ -156,7 +156,7 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
                     distances |= await measured(first)
                 took = time.monotonic() - began
             await until(lambda: all(running.node("b").links.is_up(peer) for peer in "ac"))
-            await until(lambda: not running.daemons["b"].connections.count(Role.METER))
+            await until(lambda: not running.daemons["b"].connections.count(RoleKind.METER))
             assert running.node("b").counters.clients.strangers_closed == refused
             return first, seen, distances, took
 

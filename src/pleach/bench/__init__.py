@@ -1,4 +1,7 @@
-"""Benchmarks of the performance-critical parts, each against a reference timed in the same run."""
+"""Benchmarks of the performance-critical parts, each against a reference timed in the same run.
+
+Behind `pleach bench`. Imports any room but cli/, lab/ and demo/.
+"""
 
 from __future__ import annotations
 

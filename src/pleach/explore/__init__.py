@@ -7,4 +7,6 @@ world.py           states as tuples of small numbers, and the state that each mo
 invariants.py      what must hold between brokers in every quiet state
 search.py          depth-first search: counts, and the shortest path to a failure
 counterexample.py  a sequence of moves as a schedule and as the records of a run
+
+Imports scenario/, trace/ and core/.
 """

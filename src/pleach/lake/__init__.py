@@ -15,6 +15,8 @@ manifest.py   the manifest of a run
 table.py      a table: its columns, its runs, their checks
 writer.py     appends to a run, part by part
 version.py    the version of the code that wrote it
+
+Imports core/ and pyarrow.
 """
 
 from pleach.lake.manifest import Manifest, Part

@@ -4,6 +4,8 @@
               └──────positions: key path ──▶ line, for errors
 
 `load_scenario` and `parse_scenario` return scenarios that are checked in full.
+
+Imports core/.
 """
 
 from pleach.scenario.load import load_scenario, parse_scenario

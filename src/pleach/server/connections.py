@@ -18,7 +18,7 @@ from pleach.core.messages import Node
 from pleach.net.connection import Connection, Statistics
 
 
-class Role(Enum):
+class RoleKind(Enum):
     STRANGER = "stranger"
     PEER = "peer"
     READER = "reader"
@@ -27,17 +27,17 @@ class Role(Enum):
 
 
 class ConnectionRole(NamedTuple):
-    role: Role
+    role: RoleKind
     peer: Node = ""  # of a PEER
 
 
-STRANGER = ConnectionRole(Role.STRANGER)
+STRANGER = ConnectionRole(RoleKind.STRANGER)
 
 
 class ConnectionTable:
     def __init__(self) -> None:
         self._roles: dict[Connection, ConnectionRole] = {}
-        self._by_role: dict[Role, dict[Connection, None]] = {role: {} for role in Role}  # the oldest first
+        self._by_role: dict[RoleKind, dict[Connection, None]] = {role: {} for role in RoleKind}  # the oldest first
         self._ended = Statistics()  # the traffic of connections that have ended
 
     def __iter__(self) -> Iterator[Connection]:
@@ -46,11 +46,11 @@ class ConnectionTable:
     def role_of(self, connection: Connection) -> ConnectionRole:
         return self._roles.get(connection, STRANGER)
 
-    def of_role(self, role: Role) -> list[Connection]:
+    def of_role(self, role: RoleKind) -> list[Connection]:
         """The oldest first."""
         return list(self._by_role[role])
 
-    def count(self, role: Role) -> int:
+    def count(self, role: RoleKind) -> int:
         return len(self._by_role[role])
 
     def set(self, connection: Connection, role: ConnectionRole) -> None:

@@ -23,7 +23,7 @@ from pleach.errors import PleachError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
 from pleach.server.bugs import end_on_bugs, watched
-from pleach.server.connections import ConnectionRole, ConnectionTable, Role
+from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
 from pleach.server.feature import Feature
 from pleach.server.http.page import Mount
@@ -147,24 +147,24 @@ class Daemon:
         if self._stop.is_set():
             connection.abort("stopping")
             return
-        self.connections.set(connection, ConnectionRole(Role.STRANGER))
-        if self.connections.count(Role.STRANGER) > self.node.settings.limits.strangers:
-            oldest, *_ = self.connections.of_role(Role.STRANGER)
+        self.connections.set(connection, ConnectionRole(RoleKind.STRANGER))
+        if self.connections.count(RoleKind.STRANGER) > self.node.settings.limits.strangers:
+            oldest, *_ = self.connections.of_role(RoleKind.STRANGER)
             self._end_connection(oldest, "too many connections that have not said Hello")
 
     def _frame(self, port: Port, connection: Connection, frame: Frame) -> None:
         match self.connections.role_of(connection):
-            case ConnectionRole(Role.PEER, peer):
+            case ConnectionRole(RoleKind.PEER, peer):
                 self.node.receive(peer, connection, frame)
-            case ConnectionRole(Role.READER):
+            case ConnectionRole(RoleKind.READER):
                 if self.node.features[Readers].read(connection, frame, time.monotonic()):
-                    self.connections.set(connection, ConnectionRole(Role.REFUSED))
+                    self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
             case _:
                 self._greet(port, connection, frame)
 
     def _data(self, connection: Connection, frames: list[Data]) -> None:
         role, peer = self.connections.role_of(connection)
-        if role is Role.PEER:
+        if role is RoleKind.PEER:
             self.node.receive_data(peer, connection, frames)
         else:
             self._end_connection(connection, "Data instead of Hello")
@@ -174,35 +174,35 @@ class Daemon:
         if not isinstance(hello, Hello):
             self._end_connection(connection, f"{type(hello).__name__} instead of Hello")
         elif hello.role == METER and port is Port.PEERS:
-            self.connections.set(connection, ConnectionRole(Role.METER))
+            self.connections.set(connection, ConnectionRole(RoleKind.METER))
             connection.send(ANSWER)
             connection.close("measured")
         elif hello.role == READER and port is Port.CLIENTS:
             if reason := self.node.features[Readers].admit(connection, hello, time.monotonic()):
                 log.warning("refused %s as a reader of %s: %s", connection.peername, hello.node, reason)
             else:
-                self.connections.set(connection, ConnectionRole(Role.READER))
+                self.connections.set(connection, ConnectionRole(RoleKind.READER))
         elif reason := self.node.accept(connection, hello, port):
             log.warning("refused %s on the %s port: %s", connection.peername, port.value, reason)
         else:
-            self.connections.set(connection, ConnectionRole(Role.PEER, hello.node))
+            self.connections.set(connection, ConnectionRole(RoleKind.PEER, hello.node))
             log.info("%s %s is connected from %s", port.value, hello.node, connection.peername)
 
     def _end_connection(self, connection: Connection, reason: str) -> None:
         log.warning("connection with %s ended: %s", connection.peername, reason)
-        self.connections.set(connection, ConnectionRole(Role.REFUSED))
+        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
         match self.connections.remove(connection):
-            case ConnectionRole(Role.PEER, peer):
+            case ConnectionRole(RoleKind.PEER, peer):
                 log.info("connection with %s ended: %s", peer, reason)
                 self.node.lost(peer, connection)
-                if not self.connections.count(Role.PEER):
+                if not self.connections.count(RoleKind.PEER):
                     self._all_gone.set()
-            case ConnectionRole(Role.READER):
+            case ConnectionRole(RoleKind.READER):
                 self.node.features[Readers].lost(connection)
-            case ConnectionRole(Role.STRANGER | Role.REFUSED):
+            case ConnectionRole(RoleKind.STRANGER | RoleKind.REFUSED):
                 self.node.counters.clients.strangers_closed += 1
 
     def count_traffic(self) -> None:
@@ -225,7 +225,7 @@ class Daemon:
             return False
         if connection.is_closing:  # lost already
             return False
-        self.connections.set(connection, ConnectionRole(Role.PEER, peer))
+        self.connections.set(connection, ConnectionRole(RoleKind.PEER, peer))
         self.node.dialled(peer, connection)
         return True
 
@@ -281,13 +281,13 @@ class Daemon:
     async def _leave(self) -> None:
         await end_listening(self._servers)
         for connection in self.connections:
-            if self.connections.role_of(connection).role not in (Role.PEER, Role.READER):
+            if self.connections.role_of(connection).role not in (RoleKind.PEER, RoleKind.READER):
                 connection.abort("stopping")
         try:
             async with asyncio.timeout(STOP_SECONDS_MAX):
                 self._all_gone.clear()
                 await self.node.leave(f"{self.node.broker.name} is stopping")
-                if self.connections.count(Role.PEER):
+                if self.connections.count(RoleKind.PEER):
                     await self._all_gone.wait()
         except TimeoutError:
             log.warning("not all peers took the goodbye within %g s", STOP_SECONDS_MAX)

@@ -12,7 +12,7 @@ Rule 2: hooks of messages are not called while a journal is replayed: features a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pleach.core.effects import Effect, Passed
@@ -145,9 +145,6 @@ class Features:
         for feature in self._features:
             for kind in feature.frames:
                 self.of_frames[kind].append(feature)
-
-    def __iter__(self) -> Iterator[Feature]:
-        return iter(self._features)
 
     def __getitem__(self, kind: type[Kind]) -> Kind:
         found = self.get(kind)

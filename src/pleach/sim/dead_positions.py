@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from pleach.core.broker import Broker
 from pleach.core.messages import Node, StandFor
-from pleach.core.overlay.context import Between
+from pleach.core.overlay.context import MiddleBroker
 from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.overlay.swaplink.machine import SwapLink
@@ -76,7 +76,7 @@ class DeadPositions:
         """Whether the stand-in needs the events of this witness: it is, or was, a neighbour of the dead."""
         broker = self._brokers[witness]
         swaps = broker.machine(SwapLink) if isinstance(broker, Broker) else None
-        between = swaps.between(dead) if swaps is not None else Between()
+        between = swaps.between(dead) if swaps is not None else MiddleBroker()
         return dead in self.neighbours_of(witness) or bool(between.node and not between.had_all)
 
     def _is_replaced(self, one: Node, other: Node, dead: Mapping[Node, object]) -> bool:

@@ -1,4 +1,7 @@
-"""Jobs on Spark: sessions, the lake of traces and results, campaigns, audits, streams."""
+"""Jobs on Spark: sessions, the lake of traces and results, campaigns, audits, streams.
+
+Imports any room below it: client/ for streams, operate/ for the control loop, trace/, lake/ and core/.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,10 @@ from pleach.core.events.cloudevents import (
     DEFAULT_TYPE,
     REST,
     event_id_of,
+    from_binary,
     from_json,
     source_and_id_of,
+    to_binary,
     to_json,
 )
 from pleach.core.events.event import Event, EventId
@@ -76,6 +78,18 @@ def test_structured_form_round_trip(event):
     assert all(re.fullmatch("[a-z0-9]{1,20}", name) for name in members if name != "data_base64")
 
 
+@examples(250)
+@given(events)
+def test_binary_form_round_trip(event):
+    headers, body = to_binary(event)
+    assert typed(from_binary(headers, body)) == typed(event)
+    assert typed(from_binary({name.title(): value for name, value in headers.items()}, body)) == typed(event)
+    for value in headers.values():
+        assert value.isascii()
+        assert value.isprintable()
+        assert value == value.strip()
+
+
 uris = st.sampled_from(["/p1", "/p", "p", "https://example.com/a b", "urn:x", "/cloudevents%3A%252Fp%3A0%252F1", "//a"])
 identifiers = st.sampled_from(["1", "0/1", "2/3", "00/1", "0/0", "A-1", "a:b", "é"])
 
@@ -123,6 +137,12 @@ def test_how_an_event_of_ours_looks():
         "pleachattributes": '{"price":5.5}',
         "data_base64": "AAE=",
     }
+    headers, body = to_binary(event)
+    assert headers["ce-topic"] == "t1"
+    assert headers["ce-count"] == "3"
+    assert headers["ce-ok"] == "true"
+    assert headers["ce-pleachattributes"] == "{%22count%22:3,%22ok%22:true,%22price%22:5.5}"
+    assert body == b"\x00\x01"
 
 
 FOREIGN = {
@@ -207,3 +227,16 @@ def test_malformed_events_are_refused_by_the_name_of_the_field(members, named):
 def test_what_is_no_json_object_is_refused(text):
     with pytest.raises(EventError, match=r"not valid JSON|not a JSON object|specversion"):
         from_json(text)
+
+
+def test_headers_from_elsewhere():
+    headers = {"CE-SpecVersion": "1.0", "Ce-Type": "t", "ce-source": "/s", "ce-id": "x", "Host": "h", "ce-n": "5"}
+    event = from_binary({**headers, "ce-euro": "%E2%82%AC 5", "Content-Type": "text/plain"}, b"body")
+    assert event.attributes == {"type": "t", "n": "5", "euro": "€ 5", "datacontenttype": "text/plain"}
+    assert event.payload == b"body"
+    with pytest.raises(EventError, match="ce-euro"):
+        from_binary({**headers, "ce-euro": "%FF"}, b"")
+    with pytest.raises(EventError, match="type is None"):
+        from_binary({name: value for name, value in headers.items() if name != "Ce-Type"}, b"")
+    with pytest.raises(EventError, match="source is not valid Unicode"):
+        from_binary({**headers, "ce-source": "\ud800"}, b"")

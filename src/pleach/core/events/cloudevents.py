@@ -1,18 +1,18 @@
-"""Conversion of events to and from CloudEvents 1.0, in structured JSON form.
+"""Conversion of events to and from CloudEvents 1.0, in structured JSON form and in binary form (headers and a body).
 
 **Identity.** `source` and `id` together identify. An event of ours, (publisher, incarnation, sequence), is
 `source = /publisher` (percent-encoded) and `id = incarnation/sequence`. Any other pair comes from elsewhere and
 has no order, so each becomes a publisher of its own with a single event: `cloudevents:source:id`
 (both percent-encoded), incarnation 0, sequence 1. Both directions are inverse to each other.
 
-**Attributes.** `type`, `subject`, `time`, `dataschema`, `datacontenttype` and the extensions are attributes of
-the same names. `type` is required there and not here: `DEFAULT_TYPE` stands for none. CloudEvents has no floats, no
-64-bit integers and restricted names. Attributes that would not survive a round trip are in the extension
-`pleachattributes`: a JSON object of names and values, floats with a point or exponent, bytes as `{"base64": …}`. On
-input it overrides the plain extensions.
+**Attributes.** `type`, `subject`, `time`, `dataschema`, `datacontenttype` and the extensions are attributes of the same
+names. `type` is required there and not here: `DEFAULT_TYPE` stands for none. CloudEvents has no floats, no 64-bit
+integers and restricted names; headers have only texts. Attributes that would not survive a round trip are in the
+extension `pleachattributes`: a JSON object of names and values, floats with a point or exponent, bytes as `{"base64":
+…}`. On input it overrides the plain extensions.
 
-**Payload.** It is sent as `data_base64`. On input `data` is accepted too: as JSON, or as text where `datacontenttype`
-is not JSON.
+**Payload.** It is sent as `data_base64`, or as the body. On input `data` is accepted too: as JSON, or as text where
+`datacontenttype` is not JSON.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SPEC_VERSION = "1.0"
 DEFAULT_TYPE = "pleach.event"
 REST = "pleachattributes"
 FOREIGN = "cloudevents:"
+HEADER_PREFIX = "ce-"
 IDENTITY_CHARACTERS_MAX = 3 * PUBLISHER_BYTES_MAX + 64  # the longest publisher percent-encoded, and two numbers
 
 Pair: TypeAlias = tuple[str, str]  # source, id
@@ -45,6 +46,7 @@ _FOREIGN_NAME = re.compile(r"[a-z0-9]+")  # others use longer names
 _JSON_CONTENT = re.compile(r"[^/;]+/(?:[^;]+\+)?json(?: *;.*)?", re.IGNORECASE)
 # CloudEvents strings hold no control characters and no noncharacters.
 _PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]+")
+_HEADER_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _CONTEXT_SHAPES = {
     "type": _PLAIN_TEXT,
     "subject": _PLAIN_TEXT,
@@ -75,6 +77,28 @@ def from_json(text: bytes | str) -> Event:
     if "data" in members:
         members.setdefault("datacontenttype", "application/json")  # as the JSON format says
     return _event({n: v for n, v in members.items() if n not in ("data", "data_base64")}, payload)
+
+
+def to_binary(event: Event) -> tuple[dict[str, str], bytes]:
+    """The event in binary form: headers and body. Numbers and booleans are also written as texts."""
+    plain = _plain(event.attributes)
+    texts = [name for name, value in plain.items() if isinstance(value, str)]
+    members = {**_identity(event), **plain, **_rest(event.attributes, without=texts)}
+    content_type = members.pop("datacontenttype", None)
+    headers = {HEADER_PREFIX + name: _header(value) for name, value in members.items()}
+    return headers | ({"content-type": content_type} if content_type else {}), event.payload
+
+
+def from_binary(headers: Mapping[str, str], body: bytes) -> Event:
+    """The event of an HTTP message; other headers are ignored."""
+    members: dict[str, Any] = {}
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower.startswith(HEADER_PREFIX):
+            members[lower.removeprefix(HEADER_PREFIX)] = _percent_decoded(value, lower)
+        elif lower == "content-type":
+            members["datacontenttype"] = value
+    return _event(members, body)
 
 
 def event_id_of(source: str, identifier: str) -> EventId:
@@ -225,3 +249,17 @@ def _base64(encoded: Any) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError) as error:
         raise EventError(f"the CloudEvent's data_base64 is not base64: {error}") from None
+
+
+def _header(value: Any) -> str:
+    """A value as a header: visible ASCII as it is, all else (and quotes, percent signs) percent-encoded."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quote(str(value), safe=_HEADER_SAFE)
+
+
+def _percent_decoded(value: str, header: str) -> str:
+    decoded = _unquoted(value)
+    if decoded is None:
+        raise EventError(f"the header {header} does not hold UTF-8 once percent-decoded")
+    return decoded

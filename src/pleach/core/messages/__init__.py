@@ -6,7 +6,10 @@
 A message is a frozen value. On the wire it is a MessagePack array of its type's tag (base.py) and its fields; a filter
 travels as its canonical text. There is one codec (codec.py): the simulator counts the bytes that a socket would carry.
 May import: core/events, errors.
+
+Imports events/.
 """
+
 # ruff: noqa: F403 - a list of all names would only repeat the modules; a test asserts that no two define the same one
 
 from __future__ import annotations

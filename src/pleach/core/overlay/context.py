@@ -14,7 +14,7 @@ from pleach.core.routing.rewiring import Rewiring
 from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
 
 
-class Between(NamedTuple):
+class MiddleBroker(NamedTuple):
     """The broker between this one and a dead peer, if any. `had_all`: what went to the peer straight has passed it."""
 
     node: Node = ""
@@ -35,7 +35,7 @@ class PeerDeathHook(Protocol):
         """Whether another broker has still to decide on an operation with the dead peer."""
         ...
 
-    def between(self, peer: Node) -> Between:
+    def between(self, peer: Node) -> MiddleBroker:
         """Which broker is between this one and the peer, should they turn out not to be linked."""
         ...
 

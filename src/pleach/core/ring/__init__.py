@@ -1,1 +1,4 @@
-"""Hosts on a Chord ring, and the tree that they derive from it (S3)."""
+"""Hosts on a Chord ring, and the tree that they derive from it (S3).
+
+Imports messages/ and effects.py; drivers are sim/ring_network.py and server/ring/.
+"""

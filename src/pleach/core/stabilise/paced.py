@@ -73,7 +73,7 @@ class PacedState(RebuildState, array_like=True):
     away: dict[Node, None] = msgspec.field(default_factory=dict)  # peers that cannot be reached
 
 
-class RebuildCounters(msgspec.Struct):
+class RoundCounters(msgspec.Struct):
     """Since the broker was created."""
 
     rounds: int = 0
@@ -97,7 +97,7 @@ class PacedRebuild(Rebuild):
         self._now = 0.0
         self._heard_root: Node = ""
         self._foreign_roots: dict[Node, Node] = {}  # by the neighbour that sent their Muster in this round
-        self.counters = RebuildCounters()
+        self.counters = RoundCounters()
         self._listen()
 
     def _listen(self) -> None:

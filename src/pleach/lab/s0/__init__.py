@@ -1,1 +1,4 @@
-"""S0 §VI: what the overlay primitives cost."""
+"""S0 §VI: what the overlay primitives cost.
+
+Imports sim/, scenario/, trace/, core/, and lab/ itself.
+"""

@@ -1,1 +1,4 @@
-"""S2 §5: the reconfiguration path."""
+"""S2 §5: the reconfiguration path.
+
+Imports sim/, scenario/, trace/ and core/.
+"""

@@ -1,1 +1,4 @@
-"""S4 §5: client movement."""
+"""S4 §5: client movement.
+
+Imports sim/, scenario/, trace/ and core/.
+"""

@@ -136,8 +136,8 @@ def _client(node: BrokerNode, client: Node) -> dict[str, object]:
 
 
 def _brief_link(node: BrokerNode, peer: Node) -> dict[str, object]:
-    session = node.endpoint.sessions.get(peer)
-    return {"up": node.links.is_up(peer), "queued": session.unconfirmed if session else 0}
+    link = _link(node, peer)
+    return {field: link[field] for field in ("up", "queued")}
 
 
 def _traffic(node: BrokerNode, peer: Node) -> dict[str, object]:

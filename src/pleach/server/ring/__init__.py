@@ -4,4 +4,6 @@ settings.py    [ring]                                     datagrams.py   encodin
 driver.py      a RingHost over datagrams and timers       entrance.py    into the ring, and then into the tree
 steward.py     the root makes the tree follow the ring    member.py      the feature of a broker process
 operate/ring_seats.py  what each member reports of its place
+
+Imports core/ring/, operate/ and the parts of a broker process.
 """

@@ -13,7 +13,7 @@ import msgspec
 from pleach.core.broker import Broker
 from pleach.core.messages import Node
 from pleach.core.overlay.exchange.contract import Input, TablePart
-from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.cycle import CycleRole
 from pleach.explore.world import World
 from pleach.scenario import Scenario
 from pleach.scenario.machines import make_broker, tree_of
@@ -45,7 +45,7 @@ class Reached:
     """`states`: of each broker, what it captured in every state. `rows`: those of the table that were used, and how."""
 
     states: dict[Node, list[bytes]] = field(default_factory=dict)
-    rows: dict[tuple[Role, StrEnum, Input], set[StrEnum]] = field(default_factory=dict)
+    rows: dict[tuple[CycleRole, StrEnum, Input], set[StrEnum]] = field(default_factory=dict)
 
 
 def reached(scenario: Scenario) -> Reached:

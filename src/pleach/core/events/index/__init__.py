@@ -1,4 +1,7 @@
-"""The matching index: the destinations of an event, among many filters (`matching.py`)."""
+"""The matching index: the destinations of an event, among many filters (`matching.py`).
+
+Imports the filters of events/ and nothing else.
+"""
 
 from __future__ import annotations
 

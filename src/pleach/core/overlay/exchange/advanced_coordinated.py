@@ -44,7 +44,7 @@ from pleach.core.messages import (
     Withdraw,
 )
 from pleach.core.overlay.exchange.contract import NOTHING, Input, Start, TablePart, note, table
-from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, CycleRole
 from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Reaction, Reconfiguration, Verdict, stale
 from pleach.core.overlay.swaplink import sides
@@ -71,7 +71,7 @@ class OtherSide(StrEnum):
     PASSED_EARLY = "passed before the end of relaying"  # at an end of a, only as S1 prints it
 
 
-class Passage(Enum):
+class SeparatorWay(Enum):
     """A separator, by its side and its way: the inputs that the table has for it."""
 
     RELAYED = auto()  # of the own side, on its way to a
@@ -195,23 +195,23 @@ class AdvancedCoordinated(TablePart):
     """One broker's part (`contract.ExchangePart`)."""
 
     TRANSITIONS = table(
-        (Role.U, OtherSide.COMING, Start),
-        (Role.X, OwnSide.BLACK, Start, OwnSide.RETURNED),  # u = x: what is relayed is handled at once
-        (Role.X, OtherSide.COMING, Start, OtherSide.RELAYING),
-        (Role.HEAD, OtherSide.COMING, Begin),
+        (CycleRole.U, OtherSide.COMING, Start),
+        (CycleRole.X, OwnSide.BLACK, Start, OwnSide.RETURNED),  # u = x: what is relayed is handled at once
+        (CycleRole.X, OtherSide.COMING, Start, OtherSide.RELAYING),
+        (CycleRole.HEAD, OtherSide.COMING, Begin),
         (OF_OLD, OtherSide.COMING, Begin, OtherSide.RELAYING),
         (OF_NEW | OF_NONE, OwnSide.BLACK, RelayTables),
-        (Role.U | Role.HEAD, OtherSide.COMING, RelayRouting),  # x tells nothing over r before y has `Begin`
-        (OF_NONE, OwnSide.BLACK, Passage.RELAYED),
-        (OF_NEW, OwnSide.BLACK, Passage.RELAYED, OwnSide.GRAY),
-        (OF_NONE, OwnSide.BLACK, Passage.TO_OLD, OwnSide.GRAY),
-        (OF_OLD, OwnSide.BLACK, Passage.TO_OLD, OwnSide.RETURNED),
-        (OF_NEW | OF_NONE, OwnSide.GRAY, Passage.TO_NEW, OwnSide.RETURNED),
-        (OF_OLD, OtherSide.RELAYING, Passage.OTHER, OtherSide.PASSED),
+        (CycleRole.U | CycleRole.HEAD, OtherSide.COMING, RelayRouting),  # x tells nothing over r before y has `Begin`
+        (OF_NONE, OwnSide.BLACK, SeparatorWay.RELAYED),
+        (OF_NEW, OwnSide.BLACK, SeparatorWay.RELAYED, OwnSide.GRAY),
+        (OF_NONE, OwnSide.BLACK, SeparatorWay.TO_OLD, OwnSide.GRAY),
+        (OF_OLD, OwnSide.BLACK, SeparatorWay.TO_OLD, OwnSide.RETURNED),
+        (OF_NEW | OF_NONE, OwnSide.GRAY, SeparatorWay.TO_NEW, OwnSide.RETURNED),
+        (OF_OLD, OtherSide.RELAYING, SeparatorWay.OTHER, OtherSide.PASSED),
         (OF_NONE, OtherSide.COMING, EndOfRelay),
         (OF_NEW, OtherSide.COMING, EndOfRelay, OtherSide.ENDED),
-        (OF_NONE, OtherSide.COMING, Passage.OTHER, OtherSide.PASSED),
-        (OF_NEW, OtherSide.ENDED, Passage.OTHER, OtherSide.PASSED),
+        (OF_NONE, OtherSide.COMING, SeparatorWay.OTHER, OtherSide.PASSED),
+        (OF_NEW, OtherSide.ENDED, SeparatorWay.OTHER, OtherSide.PASSED),
     )
     State = ColourState
     state: ColourState
@@ -224,7 +224,7 @@ class AdvancedCoordinated(TablePart):
         has_advertisements = self._context.router.config.advertisements
         return seam(self.cycle, self.name, self.state, self._ordering, has_advertisements=has_advertisements)
 
-    def phases(self) -> set[tuple[Role, StrEnum]]:
+    def phases(self) -> set[tuple[CycleRole, StrEnum]]:
         return {(role, phase) for role in self.cycle.roles(self.name) for phase in (self.state.own, self.state.other)}
 
     @property
@@ -243,19 +243,21 @@ class AdvancedCoordinated(TablePart):
         cause = self._passage(sender, message) if isinstance(message, Separator) else type(message)
         if cause is Begin:
             is_expected = sender == cycle.before(self.name)
-        elif cause is Passage.TO_OLD:
+        elif cause is SeparatorWay.TO_OLD:
             is_expected = sender == cycle.towards_new(self.name)
         else:
-            is_expected = sender == (over_old if cause is Passage.OTHER and over_old else cycle.towards_old(self.name))
+            is_expected = sender == (
+                over_old if cause is SeparatorWay.OTHER and over_old else cycle.towards_old(self.name)
+            )
         return cause if is_expected else None
 
-    def _passage(self, sender: Node, message: Separator) -> Passage | None:
+    def _passage(self, sender: Node, message: Separator) -> SeparatorWay | None:
         if message.origin != self.cycle.end_at_old(self.name):
             is_other = message.origin in (self.cycle.x, self.cycle.y) and not message.is_relayed
-            return Passage.OTHER if is_other else None
+            return SeparatorWay.OTHER if is_other else None
         if message.is_relayed:
-            return Passage.RELAYED
-        return Passage.TO_OLD if sender == self.cycle.towards_new(self.name) else Passage.TO_NEW
+            return SeparatorWay.RELAYED
+        return SeparatorWay.TO_OLD if sender == self.cycle.towards_new(self.name) else SeparatorWay.TO_NEW
 
     def _react(self, sender: Node, message: Message) -> Reaction:
         match message:
@@ -322,11 +324,11 @@ class AdvancedCoordinated(TablePart):
 
     def _separator(self, sender: Node, message: Separator) -> Reaction:
         match self._passage(sender, message):
-            case Passage.OTHER:
+            case SeparatorWay.OTHER:
                 return self._of_the_other_side(message)
-            case Passage.RELAYED if not self._over_new:
+            case SeparatorWay.RELAYED if not self._over_new:
                 return Reaction(self._to_new(message))
-            case Passage.RELAYED | Passage.TO_OLD:
+            case SeparatorWay.RELAYED | SeparatorWay.TO_OLD:
                 return self._turn_gray(message)
         return self._passed_back(message)
 

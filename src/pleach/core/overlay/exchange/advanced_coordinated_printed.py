@@ -35,10 +35,10 @@ from pleach.core.overlay.exchange.advanced_coordinated import (
     ColourState,
     OtherSide,
     OwnSide,
-    Passage,
+    SeparatorWay,
 )
 from pleach.core.overlay.exchange.contract import PART, Input, Start, TimerDue, Transitions
-from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Cycle, CycleRole
 from pleach.core.overlay.seam import Passing, Reaction, Reconfiguration, Verdict, stale
 
 OUT_OF_BAND_SECONDS = 0.01  # later than along the cycle
@@ -69,7 +69,7 @@ class Pointers(msgspec.Struct):
         return cls(path[at - 1], path[(at + 1) % len(path)], old, new, relay)
 
 
-class Lock(StrEnum):
+class UnlockPhase(StrEnum):
     """S1 Algorithm 6, at one broker."""
 
     LOCKED = "locked"
@@ -80,7 +80,7 @@ class Lock(StrEnum):
 class PrintedState(ColourState):
     at: Pointers = msgspec.field(default_factory=Pointers)
     out_of_band: list[RelayTables | RelayRouting | Separator | EndOfRelay] = msgspec.field(default_factory=list)
-    lock: Lock = Lock.LOCKED
+    lock: UnlockPhase = UnlockPhase.LOCKED
 
 
 class MendedColouring(ColourSeam):
@@ -105,7 +105,7 @@ class Colourless:
         return sends
 
 
-def _in_any_phase(inputs: Sequence[tuple[Role, type | Enum]]) -> Transitions:
+def _in_any_phase(inputs: Sequence[tuple[CycleRole, type | Enum]]) -> Transitions:
     phases: list[type[StrEnum]] = [OwnSide, OtherSide]
     return {
         (role, phase, each): tuple(type(phase))
@@ -118,11 +118,14 @@ def _in_any_phase(inputs: Sequence[tuple[Role, type | Enum]]) -> Transitions:
 class AdvancedCoordinatedPrinted(AdvancedCoordinated):
     TRANSITIONS = _in_any_phase(
         [
-            (Role.U, Start),
+            (CycleRole.U, Start),
             (OF_NEW, TimerDue),
-            (Role.V | OF_OLD | OF_NONE, Begin),
-            *((OF_NEW | OF_NONE, each) for each in (RelayTables, RelayRouting, EndOfRelay, Passage.RELAYED)),
-            *((OF_NEW | OF_OLD | OF_NONE, each) for each in (Passage.TO_OLD, Passage.TO_NEW, Passage.OTHER, Unlock)),
+            (CycleRole.V | OF_OLD | OF_NONE, Begin),
+            *((OF_NEW | OF_NONE, each) for each in (RelayTables, RelayRouting, EndOfRelay, SeparatorWay.RELAYED)),
+            *(
+                (OF_NEW | OF_OLD | OF_NONE, each)
+                for each in (SeparatorWay.TO_OLD, SeparatorWay.TO_NEW, SeparatorWay.OTHER, Unlock)
+            ),
         ]
     )
     State = PrintedState
@@ -141,11 +144,11 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
         if Misprint.UNLOCK not in self._errors:
             return self._colouring(MendedColouring)
         colouring = self._colouring(ColourSeam)
-        return colouring if self.state.lock is Lock.LOCKED else Colourless(colouring.peers)
+        return colouring if self.state.lock is UnlockPhase.LOCKED else Colourless(colouring.peers)
 
     @property
     def is_over(self) -> bool:
-        return self.state.lock is Lock.UNLOCKED
+        return self.state.lock is UnlockPhase.UNLOCKED
 
     def _input(self, sender: Node, message: Message) -> Input | None:
         return self._passage(sender, message) if isinstance(message, Separator) else type(message)
@@ -242,7 +245,7 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
         is_finished = self.state.is_clear and not (self.state.at.new and self.state.at.relay)
         if Misprint.UNLOCK in self._errors or not is_finished:
             return []
-        self.state.lock = Lock.UNLOCKED
+        self.state.lock = UnlockPhase.UNLOCKED
         return super()._finish()
 
     def _unlock(self, sender: Node) -> list[Effect]:
@@ -254,7 +257,7 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
         at.new = UNSET if is_activated else at.new  # 14
         is_unlocked = at.left == at.right == at.new == UNSET  # 16
         if not at.new:  # 15
-            self.state.lock = Lock.UNLOCKED if is_unlocked else Lock.COLOURLESS
+            self.state.lock = UnlockPhase.UNLOCKED if is_unlocked else UnlockPhase.COLOURLESS
             self.seam = self._at_seam()
         opened = self._open_new() if is_activated else []
         return [*opened, *(Send(node, Unlock(self.cycle.operation)) for node in receivers)]

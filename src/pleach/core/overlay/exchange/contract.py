@@ -24,7 +24,7 @@ import msgspec
 from pleach.core.effects import Effect, Observe, phase_seen
 from pleach.core.messages import Message, Node, pack, unpack
 from pleach.core.overlay.context import BrokerContext
-from pleach.core.overlay.exchange.cycle import Cycle, Role
+from pleach.core.overlay.exchange.cycle import Cycle, CycleRole
 from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Reaction, Reconfiguration
 from pleach.errors import ProtocolError
@@ -93,18 +93,18 @@ class TimerDue:
 
 
 Input: TypeAlias = type | Enum  # a message type, one of the two above, or what a protocol makes of a message
-Transitions: TypeAlias = Mapping[tuple[Role, StrEnum, Input], tuple[StrEnum, ...]]
+Transitions: TypeAlias = Mapping[tuple[CycleRole, StrEnum, Input], tuple[StrEnum, ...]]
 
 
 def table(
-    *rows: tuple[Role, StrEnum, Input] | tuple[Role, StrEnum, Input, *tuple[StrEnum, ...]],
+    *rows: tuple[CycleRole, StrEnum, Input] | tuple[CycleRole, StrEnum, Input, *tuple[StrEnum, ...]],
     beside: Transitions = MappingProxyType({}),
 ) -> Transitions:
     """Transitions from rows of (roles, phase, input, phases that may follow); without the latter the phase stays.
 
     `beside`: those of another table, where no row replaces them.
     """
-    found: dict[tuple[Role, StrEnum, Input], tuple[StrEnum, ...]] = {}
+    found: dict[tuple[CycleRole, StrEnum, Input], tuple[StrEnum, ...]] = {}
     for roles, phase, cause, *after in rows:
         for role in roles:
             assert (role, phase, cause) not in found, (role, phase, cause)
@@ -135,7 +135,7 @@ class TablePart(ABC):
         """The seam for the present state."""
 
     @abstractmethod
-    def phases(self) -> set[tuple[Role, StrEnum]]:
+    def phases(self) -> set[tuple[CycleRole, StrEnum]]:
         """The phase of each role of this broker; a role may have several, of different types."""
 
     @abstractmethod
@@ -185,10 +185,10 @@ class TablePart(ABC):
     def _over_old(self) -> Node:
         return self.cycle.across_old(self.name) or ""
 
-    def _is_legal(self, phases: set[tuple[Role, StrEnum]], cause: Input) -> bool:
+    def _is_legal(self, phases: set[tuple[CycleRole, StrEnum]], cause: Input) -> bool:
         return any((role, phase, cause) in self.TRANSITIONS for role, phase in phases)
 
-    def _checked(self, before: set[tuple[Role, StrEnum]], cause: Input, reaction: Reaction) -> Reaction:
+    def _checked(self, before: set[tuple[CycleRole, StrEnum]], cause: Input, reaction: Reaction) -> Reaction:
         """The reaction, after the assertion of rule 3."""
         after = {type(phase): phase for _, phase in self.phases()}
         for phase in {phase for _, phase in before}:
@@ -198,7 +198,7 @@ class TablePart(ABC):
             assert reached in (allowed or self._changes(roles, phase)), (self.name, roles, phase, cause, reached)
         return reaction
 
-    def _changes(self, roles: Sequence[Role], phase: StrEnum) -> set[StrEnum]:
+    def _changes(self, roles: Sequence[CycleRole], phase: StrEnum) -> set[StrEnum]:
         """What a phase may become, by whichever input; it may stay."""
         rows = self.TRANSITIONS.items()
         return {phase, *(to for (role, each, _), after in rows if role in roles and each is phase for to in after)}

@@ -15,14 +15,14 @@ from __future__ import annotations
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Activate, Done, Flush, Message, Node, Removed
 from pleach.core.overlay.exchange.contract import Start, table
-from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, Role
+from pleach.core.overlay.exchange.crossing import NewEnd, OldEnd, PassingPhase
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, OF_OLD, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 # A broker without a disk that is started again is sent a flush anew, and passes it on although it knows of no exchange.
 SENT_ANEW = table(
-    (OF_NONE, Between.BEGUN, Flush),
+    (OF_NONE, PassingPhase.BEGUN, Flush),
     (OF_OLD, OldEnd.REMOVED, Flush),
     (OF_NEW, NewEnd.OPEN, Flush),
 )
@@ -30,15 +30,15 @@ SENT_ANEW = table(
 
 class Coordinated(LinkExchange):
     TRANSITIONS = table(
-        (Role.U, NewEnd.CLOSED, Start, NewEnd.LINKED),
-        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED),
+        (CycleRole.U, NewEnd.CLOSED, Start, NewEnd.LINKED),
+        (CycleRole.V, NewEnd.CLOSED, Activate, NewEnd.LINKED),
         (OF_NEW, NewEnd.LINKED, Flush, NewEnd.LINKED, NewEnd.OPEN),
-        (OF_NONE, Between.LOCKED, Flush, Between.BEGUN),
+        (OF_NONE, PassingPhase.LOCKED, Flush, PassingPhase.BEGUN),
         (OF_OLD, OldEnd.IN_USE, Flush, OldEnd.REMOVED),
         (OF_OLD, OldEnd.IN_USE, Removed, OldEnd.LEFT_BY_FAR),
         (OF_OLD, OldEnd.LEFT_BY_FAR, Flush, OldEnd.GONE),
         (OF_OLD, OldEnd.REMOVED, Removed, OldEnd.GONE),
-        (OF_NONE, Between.BEGUN, Done),
+        (OF_NONE, PassingPhase.BEGUN, Done),
         beside={**SENT_ANEW, **DONE_AT_NEW},
     )
 
@@ -59,7 +59,7 @@ class Coordinated(LinkExchange):
 
     def _flushed(self, sender: Node, message: Flush) -> list[Effect]:
         """Pass it on, on this side of r only. An end of r removes r: the flush is what it waited for."""
-        self.state.between = Between.BEGUN
+        self.state.between = PassingPhase.BEGUN
         router, cycle = self._context.router, self.cycle
         across = (sender, self._over_old)
         passed: list[Effect] = [Send(to, message) for to in router.neighbours if to not in across]

@@ -39,7 +39,7 @@ class OldEnd(StrEnum):
     GONE = "gone"  # both have
 
 
-class Between(StrEnum):
+class PassingPhase(StrEnum):
     """A broker that is no end of either link; in `path`, x too."""
 
     LOCKED = "locked"
@@ -58,7 +58,7 @@ class Ends(msgspec.Struct):
 
     new: NewEnd = NewEnd.CLOSED
     old: OldEnd = OldEnd.IN_USE
-    between: Between = Between.LOCKED
+    between: PassingPhase = PassingPhase.LOCKED
     link_after: float = 0.0  # seconds, where u is TIMED
     done: list[Node] = []  # ends of r at which r is gone, as far as this broker has heard
     crossed: dict[str, None] = {}  # at an end of a: events that went over it

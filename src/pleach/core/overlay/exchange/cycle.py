@@ -15,7 +15,7 @@ from pleach.core.messages import CycleEnded, CycleForgotten, LockCycle, Node, Re
 BROKERS_MIN = 3  # of a cycle
 
 
-class Role(Flag):
+class CycleRole(Flag):
     """The place of a broker on the cycle. One that is an end of both links has two roles: U and X, or V and Y."""
 
     U = auto()  # the end of a that was asked for the exchange (S1: B1)
@@ -26,7 +26,11 @@ class Role(Flag):
     TAIL = auto()  # between y and v (S2: the tail path)
 
 
-OF_NEW, OF_OLD, OF_NONE = Role.U | Role.V, Role.X | Role.Y, Role.HEAD | Role.TAIL  # which link it is an end of
+OF_NEW, OF_OLD, OF_NONE = (
+    CycleRole.U | CycleRole.V,
+    CycleRole.X | CycleRole.Y,
+    CycleRole.HEAD | CycleRole.TAIL,
+)  # which link it is an end of
 
 
 class Cycle(msgspec.Struct, frozen=True):
@@ -57,10 +61,10 @@ class Cycle(msgspec.Struct, frozen=True):
     def y(self) -> Node:
         return self.path[self.cut + 1]
 
-    def roles(self, broker: Node) -> Role:
-        ends = {Role.U: self.u, Role.V: self.v, Role.X: self.x, Role.Y: self.y}
-        found = Role(sum(role.value for role, node in ends.items() if node == broker))
-        return found or (Role.HEAD if broker in self.path[: self.cut] else Role.TAIL)
+    def roles(self, broker: Node) -> CycleRole:
+        ends = {CycleRole.U: self.u, CycleRole.V: self.v, CycleRole.X: self.x, CycleRole.Y: self.y}
+        found = CycleRole(sum(role.value for role, node in ends.items() if node == broker))
+        return found or (CycleRole.HEAD if broker in self.path[: self.cut] else CycleRole.TAIL)
 
     def side(self, broker: Node) -> list[Node]:
         """The brokers on the same side of r, from a to r."""

@@ -12,22 +12,22 @@ from __future__ import annotations
 
 from pleach.core.messages import Activate, Begin, Done
 from pleach.core.overlay.exchange.contract import Start, table
-from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import OF_OLD, Role
+from pleach.core.overlay.exchange.crossing import NewEnd, OldEnd, PassingPhase
+from pleach.core.overlay.exchange.cycle import OF_OLD, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 
 class Deferred(LinkExchange):
     TRANSITIONS = table(
-        (Role.U, NewEnd.CLOSED, Start, NewEnd.LINKED),
-        (Role.X, OldEnd.IN_USE, Start, OldEnd.TIMED),  # u = x
-        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
+        (CycleRole.U, NewEnd.CLOSED, Start, NewEnd.LINKED),
+        (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.TIMED),  # u = x
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
         (OF_OLD, OldEnd.IN_USE, Begin, OldEnd.TIMED),
-        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
-        (Role.HEAD, Between.BEGUN, Done),
-        (Role.TAIL, Between.LOCKED, Done),
-        (Role.V, NewEnd.CLOSED, Done),
+        (CycleRole.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
+        (CycleRole.HEAD, PassingPhase.BEGUN, Done),
+        (CycleRole.TAIL, PassingPhase.LOCKED, Done),
+        (CycleRole.V, NewEnd.CLOSED, Done),
         beside={**REMOVAL_AFTER_DELAY, **DONE_AT_NEW},
     )
 

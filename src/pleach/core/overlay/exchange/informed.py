@@ -19,8 +19,8 @@ import msgspec
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Begin, Begun, Done, Message, Node, RelayTables, TableEntries
 from pleach.core.overlay.exchange.contract import Start, table
-from pleach.core.overlay.exchange.crossing import Between, Ends, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, Role
+from pleach.core.overlay.exchange.crossing import Ends, NewEnd, OldEnd, PassingPhase
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_NONE, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
@@ -34,17 +34,17 @@ class InformedEnds(Ends):
 
 class Informed(LinkExchange):
     TRANSITIONS = table(
-        (Role.U, NewEnd.CLOSED, Start),
-        (Role.X, OldEnd.IN_USE, Start, OldEnd.SUSPENDED),  # u = x
-        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
-        (Role.X, OldEnd.IN_USE, Begin, OldEnd.SUSPENDED),
-        (Role.Y, OldEnd.IN_USE, Begin, OldEnd.TIMED),
-        (Role.X, OldEnd.SUSPENDED, Begun, OldEnd.TIMED),
-        (Role.HEAD, Between.BEGUN, RelayTables),
-        (Role.TAIL, Between.LOCKED, RelayTables, Between.BEGUN),
+        (CycleRole.U, NewEnd.CLOSED, Start),
+        (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.SUSPENDED),  # u = x
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
+        (CycleRole.X, OldEnd.IN_USE, Begin, OldEnd.SUSPENDED),
+        (CycleRole.Y, OldEnd.IN_USE, Begin, OldEnd.TIMED),
+        (CycleRole.X, OldEnd.SUSPENDED, Begun, OldEnd.TIMED),
+        (CycleRole.HEAD, PassingPhase.BEGUN, RelayTables),
+        (CycleRole.TAIL, PassingPhase.LOCKED, RelayTables, PassingPhase.BEGUN),
         (OF_NEW, NewEnd.CLOSED, RelayTables, NewEnd.LINKED),
-        (OF_NONE, Between.BEGUN, Done),
-        (Role.U, NewEnd.CLOSED, Done),  # of y, by way of v, ahead of the tables
+        (OF_NONE, PassingPhase.BEGUN, Done),
+        (CycleRole.U, NewEnd.CLOSED, Done),  # of y, by way of v, ahead of the tables
         beside={**REMOVAL_AFTER_DELAY, **DONE_AT_NEW},
     )
     State = InformedEnds
@@ -83,7 +83,7 @@ class Informed(LinkExchange):
         """Towards the end of a on this side, which takes them as told over a."""
         following = self.cycle.towards_new(self.name)
         if following is not None:
-            self.state.between = Between.BEGUN
+            self.state.between = PassingPhase.BEGUN
             return Reaction([Send(following, tables)])
         state, router = self.state, self._context.router
         state.told_over_new, state.is_settled, state.new = tables.told, tables.is_settled, NewEnd.LINKED

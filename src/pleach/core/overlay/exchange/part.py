@@ -35,13 +35,13 @@ from pleach.core.overlay.exchange.crossing import (
     LEFT_BY_FAR,
     LINKED,
     WAITING,
-    Between,
     CrossingSeam,
     Ends,
     NewEnd,
     OldEnd,
+    PassingPhase,
 )
-from pleach.core.overlay.exchange.cycle import OF_NEW, OF_OLD, Role
+from pleach.core.overlay.exchange.cycle import OF_NEW, OF_OLD, CycleRole
 from pleach.core.overlay.exchange.failures import OldLink
 from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
@@ -51,9 +51,9 @@ DELAY_SECONDS = 0.25  # before r is removed, where a protocol waits: subscriptio
 
 # Rows that several protocols have.
 DONE_AT_NEW = table(
-    (Role.U, NewEnd.LINKED, Done, NewEnd.LINKED, NewEnd.OPEN),
-    (Role.U, NewEnd.OPEN, Done),
-    (Role.V, NewEnd.LINKED, Done, NewEnd.OPEN),
+    (CycleRole.U, NewEnd.LINKED, Done, NewEnd.LINKED, NewEnd.OPEN),
+    (CycleRole.U, NewEnd.OPEN, Done),
+    (CycleRole.V, NewEnd.LINKED, Done, NewEnd.OPEN),
 )
 REMOVAL_AFTER_DELAY = table(
     (OF_OLD, OldEnd.TIMED, TimerDue, OldEnd.REMOVED),
@@ -73,7 +73,7 @@ class LinkExchange(TablePart):
     def _at_seam(self) -> CrossingSeam:
         return self.Seam(self.cycle, self.name, self.state)
 
-    def phases(self) -> set[tuple[Role, StrEnum]]:
+    def phases(self) -> set[tuple[CycleRole, StrEnum]]:
         state = self.state
         return {
             (role, state.new if role in OF_NEW else state.old if role in OF_OLD else state.between)
@@ -164,7 +164,7 @@ class LinkExchange(TablePart):
 
     def _pass_begin(self) -> list[Effect]:
         """From u along the cycle to x, and over r to y; what these do about it is the protocol's."""
-        self.state.between = Between.BEGUN
+        self.state.between = PassingPhase.BEGUN
         following = {self.cycle.x: self.cycle.y, self.cycle.y: None}.get(self.name, self.cycle.towards_old(self.name))
         return [] if following is None else [Send(following, Begin(self.cycle.operation))]
 

@@ -39,8 +39,8 @@ from pleach.core.messages import (
     Withdraw,
 )
 from pleach.core.overlay.exchange.contract import Start, table
-from pleach.core.overlay.exchange.crossing import Between, CrossingSeam, Ends, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends, NewEnd, OldEnd, PassingPhase
+from pleach.core.overlay.exchange.cycle import CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Drop, Passing, Reaction, Verdict
 from pleach.core.overlay.swaplink import sides
@@ -60,7 +60,7 @@ class PathCrossing(CrossingSeam):
     state: PathEnds
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        if self.state.between is Between.AWAITING and sender == self.cycle.towards_new(self.name):
+        if self.state.between is PassingPhase.AWAITING and sender == self.cycle.towards_new(self.name):
             if isinstance(message, Install | Withdraw):
                 self.state.late.append(message)
                 return Drop("kept until the sender acknowledges")
@@ -71,34 +71,34 @@ class PathCrossing(CrossingSeam):
 
 class Path(LinkExchange):
     TRANSITIONS = table(
-        (Role.U, NewEnd.CLOSED, Start, NewEnd.CLOSED, NewEnd.LINKED),
-        (Role.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
-        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
-        (Role.X, OldEnd.IN_USE, Begin, OldEnd.REMOVED),
-        (Role.X, Between.LOCKED, Begin, Between.AWAITING),
-        (Role.HEAD, Between.BEGUN, Reconfigure, Between.AWAITING),
-        (Role.HEAD | Role.X, Between.AWAITING, Reconfigured, Between.RECONFIGURED),
-        (Role.U, NewEnd.CLOSED, Reconfigure, NewEnd.LINKED),
-        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED),
-        (Role.V, NewEnd.LINKED, Reconfigure, NewEnd.LINKED, NewEnd.OPEN),
-        (Role.TAIL, Between.LOCKED, Reconfigure, Between.BEGUN),
-        (Role.Y, OldEnd.IN_USE, Reconfigure, OldEnd.REMOVED),
-        (Role.Y, OldEnd.IN_USE, Removed, OldEnd.LEFT_BY_FAR),
-        (Role.Y, OldEnd.LEFT_BY_FAR, Reconfigure, OldEnd.GONE),
-        (Role.X | Role.Y, OldEnd.REMOVED, Removed, OldEnd.GONE),
-        (Role.HEAD, Between.AWAITING, Done),
-        (Role.HEAD, Between.RECONFIGURED, Done),
-        (Role.TAIL, Between.BEGUN, Done),
+        (CycleRole.U, NewEnd.CLOSED, Start, NewEnd.CLOSED, NewEnd.LINKED),
+        (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
+        (CycleRole.X, OldEnd.IN_USE, Begin, OldEnd.REMOVED),
+        (CycleRole.X, PassingPhase.LOCKED, Begin, PassingPhase.AWAITING),
+        (CycleRole.HEAD, PassingPhase.BEGUN, Reconfigure, PassingPhase.AWAITING),
+        (CycleRole.HEAD | CycleRole.X, PassingPhase.AWAITING, Reconfigured, PassingPhase.RECONFIGURED),
+        (CycleRole.U, NewEnd.CLOSED, Reconfigure, NewEnd.LINKED),
+        (CycleRole.V, NewEnd.CLOSED, Activate, NewEnd.LINKED),
+        (CycleRole.V, NewEnd.LINKED, Reconfigure, NewEnd.LINKED, NewEnd.OPEN),
+        (CycleRole.TAIL, PassingPhase.LOCKED, Reconfigure, PassingPhase.BEGUN),
+        (CycleRole.Y, OldEnd.IN_USE, Reconfigure, OldEnd.REMOVED),
+        (CycleRole.Y, OldEnd.IN_USE, Removed, OldEnd.LEFT_BY_FAR),
+        (CycleRole.Y, OldEnd.LEFT_BY_FAR, Reconfigure, OldEnd.GONE),
+        (CycleRole.X | CycleRole.Y, OldEnd.REMOVED, Removed, OldEnd.GONE),
+        (CycleRole.HEAD, PassingPhase.AWAITING, Done),
+        (CycleRole.HEAD, PassingPhase.RECONFIGURED, Done),
+        (CycleRole.TAIL, PassingPhase.BEGUN, Done),
         beside=DONE_AT_NEW,
     )
     State = PathEnds
     Seam = PathCrossing
     state: PathEnds
 
-    def phases(self) -> set[tuple[Role, StrEnum]]:
+    def phases(self) -> set[tuple[CycleRole, StrEnum]]:
         """x awaits an acknowledgement as the brokers between do, unless it is u."""
-        is_awaiting_too = self.cycle.roles(self.name) is Role.X
-        return super().phases() | ({(Role.X, self.state.between)} if is_awaiting_too else set())
+        is_awaiting_too = self.cycle.roles(self.name) is CycleRole.X
+        return super().phases() | ({(CycleRole.X, self.state.between)} if is_awaiting_too else set())
 
     def _begun(self) -> Reaction:
         return Reaction(self._start() if self.name == self.cycle.x else self._pass_begin())
@@ -157,7 +157,7 @@ class Path(LinkExchange):
             state.new = NewEnd.LINKED
             return self.cycle.v, NewLink(add, NO_TABLES, is_suspended=True)
         received = sides.received(router, following)
-        state.between, state.had = Between.AWAITING, packed(received)
+        state.between, state.had = PassingPhase.AWAITING, packed(received)
         told, beyond = sides.told(router, following), self.cycle.way_around(self.name)[1:]
         return following, NewLink(sides.with_all(received, add), told, beyond=beyond, is_same=True)
 
@@ -181,7 +181,7 @@ class Path(LinkExchange):
         """The next broker has the message: what it told before counts as told before P_add was added."""
         router, state, following = self._context.router, self.state, self.cycle.towards_new(self.name) or ""
         received = self._expected(_with_late(unpacked(state.had), state.late), unpacked(state.add))
-        state.between, state.had, state.late = Between.RECONFIGURED, [], []
+        state.between, state.had, state.late = PassingPhase.RECONFIGURED, [], []
         beyond = self.cycle.way_around(self.name)[1:]
         link = NewLink(received, sides.told(router, following), beyond=beyond, is_same=True)
         return [*self._context.rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
@@ -204,7 +204,7 @@ class Path(LinkExchange):
     def _on_tail(self, message: Reconfigure) -> list[Effect]:
         if self.name == self.cycle.y:
             return self._remove()
-        self.state.between = Between.BEGUN
+        self.state.between = PassingPhase.BEGUN
         following = self.cycle.towards_old(self.name) or ""
         asked = self._context.router.ask_also(following, self.cycle.way_around(self.name))
         return [*asked, Send(following, message)]
@@ -213,7 +213,7 @@ class Path(LinkExchange):
 
     @property
     def _passes_done(self) -> bool:
-        return self.state.between is not Between.AWAITING and super()._passes_done
+        return self.state.between is not PassingPhase.AWAITING and super()._passes_done
 
     def _open(self) -> list[Effect]:
         """At v, reconciliation: what P_add lacks, or has too much."""

@@ -17,25 +17,25 @@ from collections.abc import Sequence
 from pleach.core.effects import Effect, SetTimer
 from pleach.core.messages import Activate, Begin, Done, Removed
 from pleach.core.overlay.exchange.contract import PART, Start, TimerDue, table
-from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
-from pleach.core.overlay.exchange.cycle import OF_OLD, Role
+from pleach.core.overlay.exchange.crossing import NewEnd, OldEnd, PassingPhase
+from pleach.core.overlay.exchange.cycle import OF_OLD, CycleRole
 from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 
 class Strawman(LinkExchange):
     TRANSITIONS = table(
-        (Role.U, NewEnd.CLOSED, Start, NewEnd.TIMED),
-        (Role.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
-        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
+        (CycleRole.U, NewEnd.CLOSED, Start, NewEnd.TIMED),
+        (CycleRole.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
+        (CycleRole.HEAD, PassingPhase.LOCKED, Begin, PassingPhase.BEGUN),
         (OF_OLD, OldEnd.IN_USE, Begin, OldEnd.REMOVED),
         (OF_OLD, OldEnd.REMOVED, Removed, OldEnd.GONE),
-        (Role.U, NewEnd.TIMED, TimerDue, NewEnd.LINKED, NewEnd.OPEN),
-        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
-        (Role.HEAD, Between.BEGUN, Done),
-        (Role.TAIL, Between.LOCKED, Done),
-        (Role.U, NewEnd.TIMED, Done),
-        (Role.V, NewEnd.CLOSED, Done),
+        (CycleRole.U, NewEnd.TIMED, TimerDue, NewEnd.LINKED, NewEnd.OPEN),
+        (CycleRole.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
+        (CycleRole.HEAD, PassingPhase.BEGUN, Done),
+        (CycleRole.TAIL, PassingPhase.LOCKED, Done),
+        (CycleRole.U, NewEnd.TIMED, Done),
+        (CycleRole.V, NewEnd.CLOSED, Done),
         beside=DONE_AT_NEW,
     )
 

@@ -14,7 +14,7 @@ import msgspec
 from pleach.core.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Bereaved, Node, Sent, Testimony
-from pleach.core.overlay.context import Between, BrokerContext
+from pleach.core.overlay.context import BrokerContext, MiddleBroker
 from pleach.core.overlay.healing.journal import in_order, marks_of
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink.sides import received, told
@@ -47,7 +47,7 @@ class Witness:
         Its messages that are still held are void: the stand-in continues from our testimony.
         """
         state, between = self._state, [each.between(peer) for each in self._context.death_hooks]
-        state.between[peer], had_all = next((each for each in between if each.node), Between())
+        state.between[peer], had_all = next((each for each in between if each.node), MiddleBroker())
         state.passed = [*(each for each in state.passed if each != peer), *([peer] if had_all else [])]
         return join(*(each.peer_died(peer) for each in self._context.death_hooks), Reaction(void=[peer]))
 
@@ -81,14 +81,14 @@ class Witness:
 
     def respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
-        between = Between(state.between.pop(peer, ""), peer in state.passed)
+        between = MiddleBroker(state.between.pop(peer, ""), peer in state.passed)
         if peer not in self._context.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
         before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))
         return self.testify(_continued(before, message))
 
-    def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
+    def _disown(self, message: Bereaved, between: MiddleBroker) -> list[Effect]:
         """The dead broker is not a neighbour (any more): only events that we sent to it alone may still be needed.
 
         `heard` is omitted: those events may arrive through the tree later than this testimony.

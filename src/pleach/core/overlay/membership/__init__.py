@@ -5,4 +5,6 @@ state        one change of membership at one of its two brokers; the only place 
 machine      the messages of both operations
 failures     what S0 leaves out: deaths, brokers that lose their memory
 handover     what happens at the seam meanwhile; how a client's requests change hands
+
+Imports seam.py, context.py and routing/.
 """

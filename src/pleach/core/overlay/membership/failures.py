@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from pleach.core.effects import Concluded, Effect, LinkDown, Send
 from pleach.core.messages import Node, PublishRefused, RemoveReq, RequestRemove
-from pleach.core.overlay.context import Between
+from pleach.core.overlay.context import MiddleBroker
 from pleach.core.overlay.membership.handover import confirm
 from pleach.core.overlay.membership.state import Changing, MembershipPart
 from pleach.core.overlay.membership.transitions import MembershipPhase, MembershipRole, Speaker
@@ -54,9 +54,9 @@ class MembershipFailures:
     def is_open(self, peer: Node) -> bool:  # noqa: ARG002
         return False
 
-    def between(self, peer: Node) -> Between:
+    def between(self, peer: Node) -> MiddleBroker:
         """Nobody is: an heir takes the place of the dead broker itself."""
-        return Between(self._part.context.name if peer == self._part.state.heir_of else "")
+        return MiddleBroker(self._part.context.name if peer == self._part.state.heir_of else "")
 
     def peer_reset(self, peer: Node) -> Reaction:
         """The partner knows of nothing. What it has taken from us we still have."""

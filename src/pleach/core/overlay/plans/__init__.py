@@ -5,6 +5,8 @@
 
 `topology.py` and `steps.py` define trees and steps; `compose.py` and `transform.py` (with `search.py`) make plans;
 `run.py` says what may start when, and turns steps into requests to brokers.
+
+Imports registry.py and messages/.
 """
 
 from __future__ import annotations

@@ -9,4 +9,6 @@ sides        the routing tables that change hands
 failures     what S0 leaves out: leases, deaths, brokers that lose their memory
 
 It may import what the rest of `overlay/` may, and no other protocol.
+
+Imports seam.py, context.py and routing/.
 """

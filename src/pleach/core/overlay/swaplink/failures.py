@@ -25,7 +25,7 @@ from typing import Final
 
 from pleach.core.effects import CancelTimer, Effect, LinkDown, Send, SetTimer
 from pleach.core.messages import Abort, Aborted, Close, Forgot, LockNack, Message, Node
-from pleach.core.overlay.context import Between
+from pleach.core.overlay.context import MiddleBroker
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.state import SwapPart, Swapping, note
@@ -77,17 +77,17 @@ class SwapFailures:
         swap = self._part.state.swap
         return swap is not None and peer in swap.others and swap.is_flooding
 
-    def between(self, peer: Node) -> Between:
+    def between(self, peer: Node) -> MiddleBroker:
         """Once the swap is completed, c is between a and b. Once it is undone, b is between a and c, as before."""
         swap = self._part.state.swap
         if swap is None:
-            return Between()
+            return MiddleBroker()
         match swap.role, peer:
             case (SwapRole.A, swap.b) | (SwapRole.B, swap.a):
-                return Between(swap.c)
+                return MiddleBroker(swap.c)
             case (SwapRole.A, swap.c) | (SwapRole.C, swap.a):
-                return Between(swap.b, had_all=True)
-        return Between()
+                return MiddleBroker(swap.b, had_all=True)
+        return MiddleBroker()
 
     # Giving up -----------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Between, BrokerContext
+from pleach.core.overlay.context import BrokerContext, MiddleBroker
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.events import Triangle
@@ -68,7 +68,7 @@ class SwapLink:
     def operation(self) -> str:
         return self._part.operation
 
-    def between(self, peer: Node) -> Between:
+    def between(self, peer: Node) -> MiddleBroker:
         return self._failures.between(peer)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002

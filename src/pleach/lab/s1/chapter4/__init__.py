@@ -1,1 +1,4 @@
-"""S1 §4.4: advanced coordinated reconfiguration against the strawman."""
+"""S1 §4.4: advanced coordinated reconfiguration against the strawman.
+
+Imports sim/, scenario/ and core/.
+"""
