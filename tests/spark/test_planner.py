@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pleach.core.optimise.search import Problem
+from pleach.core.optimise.search_starts import SearchTask, searched
 from pleach.core.overlay.plans import Topology
 from pleach.errors import TraceError
 from pleach.scenario import load_scenario
@@ -35,7 +36,6 @@ def without(_scenario):
 @pytest.mark.spark
 def test_from_a_lake_to_a_plan(spark, tmp_path):
     from pleach.spark.planner.job import PlannerOptions, planned, traffic_of  # noqa: PLC0415
-    from pleach.spark.planner.starts import Task, searched  # noqa: PLC0415
 
     run = recorded(tmp_path, with_outline, scenario(), kinds=frozenset(RecordKind) - {RecordKind.SEND})
     traffic = traffic_of(spark, tmp_path)
@@ -45,7 +45,7 @@ def test_from_a_lake_to_a_plan(spark, tmp_path):
     steps = []
     wish = PlannerOptions(degree_max=3, starts=STARTS)
     found = planned(spark, traffic, prices(), wish, lambda name, share: steps.append((name, share)))
-    task = Task(Problem(traffic.flows, prices().costs(traffic.tree.brokers), 3), traffic.tree, wish.seed)
+    task = SearchTask(Problem(traffic.flows, prices().costs(traffic.tree.brokers), 3), traffic.tree, wish.seed)
     assert found.ends == tuple(searched(task, number) for number in range(STARTS))
     assert found.order.rank_then == min(end.found.rank for end in found.ends)
     assert found.yardstick <= found.order.rank_then.cost < found.order.rank.cost

@@ -66,7 +66,7 @@ class Three:
                     self.effects.append((node, effect))
 
     def swap(self, *, is_published: bool = False) -> None:
-        self.say("a", OPERATOR, RequestSwap("1", "a", "b", "c", is_published=is_published))
+        self.say("a", OPERATOR, RequestSwap("1", "a", "b", "c", "swaplink-published" if is_published else ""))
 
     def publish(self, broker: Node) -> str:
         self._published += 1
