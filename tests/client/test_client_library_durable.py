@@ -9,6 +9,7 @@ import pytest
 
 import pleach
 from pleach.errors import SessionLostError, StoreError
+from support.live.client_crash import abandon
 from support.live.tiny_broker import TinyBroker, take, until
 from support.thorough import FACTOR
 
@@ -39,19 +40,6 @@ def numbers(events):
 
 def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, 200))
-
-
-async def abandon(client):
-    """What a kill leaves: the connection gone, nothing said, nothing written."""
-    connections = client._driver._connections
-    await connections.cancel_tasks()
-    client._driver._error = StoreError("killed by the test")  # nothing settles from here on
-    for connection in connections.all:
-        connection._is_over = True
-        if connection._connection is not None:
-            connection._connection.abort("killed")
-    client._driver._cursor.close()
-    await until(lambda: not any(connection.is_connected for connection in connections.all))
 
 
 async def publish_numbers(address, low, high):

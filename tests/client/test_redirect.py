@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from test_client_library_durable import abandon
 
 import pleach
 from pleach.errors import ClientError
 from pleach.server.leaving import Leaving
 from pleach.server.settings import BrokerLimits
+from support.live.client_crash import abandon
 from support.live.daemons import chain
 from support.live.numbered_events import EVENTS, address, numbers, publish, run
 from support.live.tiny_broker import take, until

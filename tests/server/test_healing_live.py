@@ -6,7 +6,6 @@ from enum import Enum
 
 import msgspec
 import pytest
-from test_client_library_durable import abandon
 
 import pleach
 from pleach.core.messages import NeighbourAddress, pack
@@ -16,6 +15,7 @@ from pleach.server.healing.guardian import Guardian
 from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.settings import HealSettings, StandInSettings
 from pleach.server.node import EXIT_FENCED
+from support.live.client_crash import abandon
 from support.live.daemons import Running, chain
 from support.live.numbered_events import address, numbers, publish, run
 from support.live.tiny_broker import WAIT_SECONDS_MAX, until

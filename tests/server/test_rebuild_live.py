@@ -70,8 +70,8 @@ def counted(running, *keys):
 
 async def rounds_pass(running, count=2):
     """Everywhere, from here on: with two, both tables have been built anew."""
-    before = {name: machine(running, name).rounds for name in "abc"}
-    await until(lambda: all(machine(running, name).rounds >= before[name] + count for name in "abc"))
+    before = {name: machine(running, name).counters.rounds for name in "abc"}
+    await until(lambda: all(machine(running, name).counters.rounds >= before[name] + count for name in "abc"))
 
 
 async def strike(running, broker, action, **body):
