@@ -97,7 +97,7 @@ def test_a_stand_in_takes_the_place_and_clients_return_to_it(tmp_path):
             mine = await subscriber.subscribe("n >= 0")
             await publish(publisher, 0, 10)
             assert await numbers(mine, 10) == list(range(10))
-            await until(lambda: other._driver._connections.current.refuge)
+            await until(lambda: other._driver._connections.current.fallbacks)
             epoch = await bury(running)
             late = asyncio.ensure_future(other.publish({"n": 1_000}))
             await publish(publisher, 10, 10)

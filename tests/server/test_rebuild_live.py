@@ -65,7 +65,7 @@ def machine(running, broker):
 
 
 def counted(running, *keys):
-    return [[getattr(machine(running, broker), key) for broker in "abc"] for key in keys]
+    return [[getattr(machine(running, broker).counters, key) for broker in "abc"] for key in keys]
 
 
 async def rounds_pass(running, count=2):
