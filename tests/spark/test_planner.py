@@ -34,8 +34,7 @@ def without(_scenario):
 
 @pytest.mark.spark
 def test_from_a_lake_to_a_plan(spark, tmp_path):
-    from pleach.spark.planner.job import PlannerOptions, planned, traffic_of  # noqa: PLC0415
-    from pleach.spark.planner.starts import Task, searched  # noqa: PLC0415
+    from pleach.spark.planner.job import PlannerOptions, Task, planned, searched, traffic_of  # noqa: PLC0415  # noqa: PLC0415
 
     run = recorded(tmp_path, with_outline, scenario(), kinds=frozenset(RecordKind) - {RecordKind.SEND})
     traffic = traffic_of(spark, tmp_path)

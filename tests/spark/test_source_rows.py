@@ -7,7 +7,7 @@ from pyspark.sql import types as sql
 from pleach.client.reader import ReadPosition
 from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, SettingsError
-from pleach.spark.source import offsets
+from pleach.spark.source import stream as offsets
 from pleach.spark.source.options import stream_options
 from pleach.spark.source.row_events import Drafts, RowEvent
 from pleach.spark.source.rows import ROWS_PER_BATCH, RowSchema, SourceEvent
