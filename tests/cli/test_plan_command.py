@@ -59,7 +59,7 @@ def test_limits_are_kept():
 def found():
     """a and c talk to each other over b, which does not care."""
     job = pytest.importorskip("pleach.spark.planner.job")
-    starts = pytest.importorskip("pleach.spark.planner.starts")
+    starts = pytest.importorskip("pleach.spark.planner.job")
     tree = Topology.of([("a", "b"), ("b", "c")])
     problem = Problem((Flow("a", frozenset({"c"}), 10.0), Flow("b", frozenset({"c"}))), Prices().costs("abc"), 2)
     task = starts.SearchTask(problem, tree, 1)

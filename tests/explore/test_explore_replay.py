@@ -3,8 +3,7 @@
 import pytest
 
 from pleach.explore.counterexample import records_of, steps_of
-from pleach.explore.invariants import check
-from pleach.explore.search import explore
+from pleach.explore.search import check, explore
 from pleach.explore.world import World
 from pleach.scenario.schedule import Schedule
 from pleach.scenario.script import script_of

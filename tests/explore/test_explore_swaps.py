@@ -5,8 +5,7 @@ import pytest
 
 from pleach.core.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.errors import ScenarioError
-from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
-from pleach.explore.search import ExploreOutcome, explore
+from pleach.explore.search import NEVER_ENDED, STILL_LOCKED, ExploreOutcome, check, explore
 from pleach.explore.transitions import BrokenError
 from pleach.explore.world import World
 from pleach.scenario.schedule import ExploreOptions, FireTimer, load_schedule, schedule_text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleach.harness.quiet import POLLS, Quiet
+from pleach.harness.run import POLLS, Quiet
 
 
 def status(queued=0, up=True, matches=5):

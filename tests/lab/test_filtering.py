@@ -15,6 +15,7 @@ from pleach.errors import InvalidInputError
 from pleach.lab.s1.chapter3.class_filtering import (
     HOP,
     FilteringTree,
+    RenewalPeriods,
     Window,
     carried,
     changes,
@@ -22,10 +23,10 @@ from pleach.lab.s1.chapter3.class_filtering import (
     draw_publications,
     draw_subscriptions,
     entries,
+    relayed,
     renewals,
     told,
 )
-from pleach.lab.s1.chapter3.relayed_renewals import RenewalPeriods, relayed
 from pleach.lab.s1.chapter3.spans import SECOND, places_of, times_of
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
 from pleach.scenario.values import Span

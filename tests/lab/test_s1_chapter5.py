@@ -12,7 +12,7 @@ from pleach.lab.findings import Status
 from pleach.lab.improve.course import HEURISTICS
 from pleach.lab.s1.chapter5 import course_figures
 from pleach.lab.s1.chapter5 import tuning_figures as tuning
-from pleach.lab.s1.chapter5 import variations_figures as variations
+from pleach.lab.s1.chapter5 import tuning_figures as variations
 from support.lab.made_up_summaries import summarised, summary
 
 LEVELS = {"lmit": 0.8, "lmst": 0.6, "ci": 0.5, "settling": 0.3}

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from pleach.errors import InvalidInputError
 from pleach.model import complete, recursion
-from pleach.model.breakeven import break_even
-from pleach.model.complete import CompleteTree, Demand, Publishers
-from pleach.model.described import as_network
+from pleach.model.complete import CompleteTree, Demand, Publishers, as_network
+from pleach.model.costs import break_even
 from pleach.model.network import FilterClass, Network, Rates
 
 TREE = CompleteTree(3, 5)

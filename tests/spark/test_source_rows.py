@@ -7,10 +7,10 @@ from pyspark.sql import types as sql
 from pleach.client.reader import ReadPosition
 from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, SettingsError
-from pleach.spark.source import offsets
+from pleach.spark.source import stream as offsets
 from pleach.spark.source.options import stream_options
-from pleach.spark.source.row_events import Drafts, RowEvent
 from pleach.spark.source.rows import ROWS_PER_BATCH, RowSchema, SourceEvent
+from pleach.spark.source.sink import Drafts, RowEvent
 
 EVENT = Event(EventId("p/q", 3, 9), {"s": "t", "i": 5, "f": 2.5, "b": True, "raw": b"\x01"}, b"load")
 SHARES = stream_options({"brokers": "h:1", "name": "n", "split": "x = 1"}).shares

@@ -10,8 +10,7 @@ import pytest
 
 import pleach
 from pleach.errors import MissingPartError, SettingsError
-from pleach.spark.package_zip import package_zip
-from pleach.spark.session import default_settings, is_local, load_spark, spark_session
+from pleach.spark.session import default_settings, is_local, load_spark, package_zip, spark_session
 
 
 @pytest.mark.spark

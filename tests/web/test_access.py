@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleach.web.access import AccessCheck
+from pleach.web.site import AccessCheck
 
 HOST = {"host": "127.0.0.1:7800"}
 

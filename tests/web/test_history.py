@@ -3,7 +3,7 @@
 from pleach.operate.operation import OperationState, OperationStatus, OperationStep
 from pleach.web import history
 from pleach.web.history import History
-from pleach.web.rates import Rates
+from pleach.web.live_source import Rates
 from pleach.web.snapshot import Broker
 
 

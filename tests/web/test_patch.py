@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.web.patch import difference, merged, plain
-from pleach.web.snapshot import Broker, Kind, Link, Snapshot, SourceInfo, link_key
+from pleach.web.snapshot import Broker, Kind, Link, Snapshot, SourceInfo, difference, link_key, merged, plain
 
 scalars = st.one_of(
     st.booleans(), st.integers(-3, 3), st.text("ab", max_size=2), st.lists(st.integers(0, 2), max_size=2)

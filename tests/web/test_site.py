@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pleach.web import stream
-from pleach.web.patch import merged
 from pleach.web.simulated_source import SimulatedSource
 from pleach.web.site import page_files
+from pleach.web.snapshot import merged
 from support.web.dashboard_requests import talk, watching
 
 PAGE = Path(__file__).parents[2] / "src/pleach/web/page"

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from pleach.bench.measurement import Measurement
 from pleach.core.optimise.cost import Costs, Flow
-from pleach.core.optimise.draws import draws
-from pleach.core.optimise.search import Problem, random_tree
+from pleach.core.optimise.search import Problem, draws, random_tree
 from pleach.core.optimise.search_starts import SearchEnd, SearchTask
 from pleach.core.overlay.plans.topology import link
 from pleach.spark.campaign import LIGHT_JVM
@@ -79,7 +78,7 @@ def _names(brokers: int) -> list[str]:
 def timed(task: SearchTask, starts: int, cores: int) -> Timed:
     """On a session of its own."""
     load_spark()
-    from pleach.spark.planner.starts import searched_on_spark  # noqa: PLC0415 an optional part, and slow to load
+    from pleach.spark.planner.job import searched_on_spark  # noqa: PLC0415 an optional part, and slow to load
 
     spark = spark_session(f"local[{cores}]", app="pleach bench", settings=LIGHT_JVM)
     try:

@@ -13,12 +13,9 @@ from rich.table import Table
 
 from pleach.errors import InvalidInputError, MissingPartError
 from pleach.model import recursion
-from pleach.model.breakeven import break_even
-from pleach.model.complete import CompleteTree, Demand, Publishers
-from pleach.model.costs import Costs
-from pleach.model.described import as_network
-from pleach.model.network import scaled
-from pleach.model.networkfile import load_network
+from pleach.model.complete import CompleteTree, Demand, Publishers, as_network
+from pleach.model.costs import Costs, break_even
+from pleach.model.network import load_network, scaled
 
 PLOT_POINTS = 200
 

@@ -33,8 +33,7 @@ from pleach.cli.arguments import (
     places,
     read_input,
 )
-from pleach.cli.ring import draw_ring, report_of
-from pleach.cli.tree import draw_plan, draw_survey
+from pleach.cli.tree import draw_plan, draw_ring, draw_survey, report_of
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import AUTO, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
 from pleach.core.overlay.plans import (

@@ -12,20 +12,30 @@ observe a violation, so it is the better counterexample: a flaw is reported only
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
 
+from pleach.core.messages import Layer, Node
 from pleach.errors import LivenessError
 from pleach.explore.counterexample import records_of, steps_of
-from pleach.explore.invariants import FLAWS, check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
+from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.schedule import ExploreOptions, Schedule
 from pleach.scenario.script import script_of
 from pleach.trace import Record, Rule, Verdict, judge
+
+TABLES_DISAGREE = "tables disagree"
+NEVER_ANSWERED = "never answered"
+NEVER_ENDED = "never ended"
+STILL_LOCKED = "still locked"
+
+
+FLAWS = (TABLES_DISAGREE, NEVER_ANSWERED, NEVER_ENDED, STILL_LOCKED)
+
 
 STATES_MAX = 2_000_000
 PROGRESS_STATES = 4_096  # between two reports
@@ -320,3 +330,55 @@ def kinds_of(verdict: Verdict) -> tuple[str, ...]:
     if verdict.violations:
         return tuple(sorted({violation.rule.value for violation in verdict.violations}))
     return (UNUSABLE,) if verdict.unusable else ()
+
+
+# Invariants between brokers in quiet states, which clients cannot observe ---------------------------------------------
+
+
+def check(
+    brokers: Mapping[Node, BrokerMachine], under_way: Sequence[str] = (), *, is_waiting: bool = False
+) -> dict[str, str]:
+    """The violated invariants by kind, each with an explanation.
+
+    The two ends of a link agree on the entries that were sent over it, every request has been answered, no operation is
+    stuck, and no broker is locked for one that has ended. `is_waiting`: a timer is set, so that nothing is stuck.
+    """
+    found: dict[str, str] = {}
+    if under_way and not is_waiting:
+        found[NEVER_ENDED] = f"operation {under_way[0]} neither ends nor waits for a timer"
+    for name in sorted(brokers):
+        operation = brokers[name].operation
+        if operation and not under_way:
+            found.setdefault(STILL_LOCKED, f"{name} stays locked for operation {operation}, which has ended")
+        disagreement = _disagreement(brokers, name)
+        if disagreement:
+            found.setdefault(TABLES_DISAGREE, disagreement)
+        waiting = _unanswered(brokers[name])
+        if waiting:
+            found.setdefault(NEVER_ANSWERED, waiting)
+    return found
+
+
+def _disagreement(brokers: Mapping[Node, BrokerMachine], name: Node) -> str:
+    router = brokers[name].router
+    for neighbour in router.neighbours:
+        for layer in Layer:
+            told = router.told(layer, neighbour)
+            known = frozenset(brokers[neighbour].router.received_from(layer, name))
+            if told != known:
+                missing = ", ".join(e.filter.text for e in sorted(told - known)) or "nothing"
+                stale = ", ".join(e.filter.text for e in sorted(known - told)) or "nothing"
+                where = f"{layer.name.lower()} told by {name} to {neighbour}"
+                return f"{where}: {neighbour} lacks {missing} and should have dropped {stale}"
+    return ""
+
+
+def _unanswered(broker: BrokerMachine) -> str:
+    state = broker.router.capture()
+    for layer in (state.subscriptions, state.advertisements):
+        for neighbour, numbers in sorted(layer.unanswered.items()):
+            if numbers:
+                return f"{broker.name} waits forever for {neighbour} to confirm install {numbers[0]}"
+        if layer.waits:
+            return f"{broker.name} never confirms {layer.waits[0][0].token!r} to {layer.waits[0][0].requester}"
+    return ""

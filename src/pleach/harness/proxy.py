@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple, TypeAlias
 
@@ -38,13 +38,12 @@ class Half(NamedTuple):
     writer: asyncio.StreamWriter
 
 
-class LinkProxy:
-    def __init__(self, target: tuple[str, int], latency: tuple[float, float], seed: str) -> None:
-        self.target = target
-        self.latency = latency
-        self.address: tuple[str, int] = ("", 0)
-        self._rng = Random(seed)
-        self._is_cut = False
+class _Listener:
+    """A port on this machine, and the tasks that serve its connections. While it is closed it refuses new ones."""
+
+    def __init__(self) -> None:
+        self.address: Place = ("", 0)
+        self._is_closed = False
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -53,38 +52,56 @@ class LinkProxy:
         self.address = self._server.sockets[0].getsockname()[:2]
 
     async def stop(self) -> None:
-        self.cut()
+        self._close()
         if self._server:
             await end_listening([self._server])
             await self._server.wait_closed()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def cut(self) -> None:
-        self._is_cut = True
+    def _close(self) -> None:
+        self._is_closed = True
         for connection in self._connections:
             connection.cancel()
 
+    @contextlib.contextmanager
+    def _connection(self, half: Half) -> Iterator[None]:
+        """The current task serves this connection, which ends with the block."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            yield
+        except (OSError, EOFError, FrameError, asyncio.CancelledError):
+            pass
+        finally:
+            self._connections.discard(task)
+            half.writer.transport.abort()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise NotImplementedError
+
+
+class LinkProxy(_Listener):
+    def __init__(self, target: Place, latency: tuple[float, float], seed: str) -> None:
+        super().__init__()
+        self.target = target
+        self.latency = latency
+        self._rng = Random(seed)
+
+    def cut(self) -> None:
+        self._close()
+
     def heal(self) -> None:
-        self._is_cut = False
+        self._is_closed = False
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self.carry(Half(reader, writer), self.target)
 
     async def carry(self, half: Half, target: Place, first: bytes = b"") -> None:
         """Relay a connection until it ends. `first`: what was read of it already."""
-        task = asyncio.current_task()
-        assert task is not None
-        if self._is_cut:
-            half.writer.transport.abort()
-            return
-        self._connections.add(task)
-        try:
-            await self._relay(half, target, first)
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            self._connections.discard(task)
-            half.writer.transport.abort()
+        with self._connection(half):
+            if not self._is_closed:
+                await self._relay(half, target, first)
 
     async def _relay(self, half: Half, target: Place, first: bytes) -> None:
         reader, writer = half
@@ -104,44 +121,22 @@ class LinkProxy:
         return self._rng.uniform(low, high)
 
 
-class Front:
+class Front(_Listener):
     """`link_of`: the link of the node that says Hello, and its target address."""
 
     def __init__(self, link_of: Callable[[Node], tuple[LinkProxy, Place]]) -> None:
-        self.address: Place = ("", 0)
+        super().__init__()
         self._link_of = link_of
-        self._is_over = False
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
-
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
-        self.address = self._server.sockets[0].getsockname()[:2]
-
-    async def stop(self) -> None:
-        self._is_over = True
-        if self._server:
-            await end_listening([self._server])
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if self._is_over:
-            writer.transport.abort()
-            return
-        self._connections.add(task)
-        try:
+        half = Half(reader, writer)
+        with self._connection(half):
+            if self._is_closed:
+                return
             async with asyncio.timeout(HELLO_SECONDS_MAX):
                 first, hello = await _read_hello(reader)
             link, target = self._link_of(hello.node)
-            await link.carry(Half(reader, writer), target, first)
-        except (OSError, EOFError, TimeoutError, FrameError, asyncio.CancelledError):
-            writer.transport.abort()
-        finally:
-            self._connections.discard(task)
+            await link.carry(half, target, first)
 
 
 async def _read_hello(reader: asyncio.StreamReader) -> tuple[bytes, Hello]:

@@ -2,13 +2,13 @@
 
 The clients run in this process and use the client library; what their machines observe is the trace, so that it is
 recorded outside the brokers and by one clock. Loads and steps happen at their times in real seconds, counted from the
-moment when all clients are connected. A drain waits until the network is quiet (quiet.py); loads wait meanwhile.
+moment when all clients are connected. A drain waits until the network is quiet (`Quiet`); loads wait meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,6 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
 from pleach.errors import ClientError
 from pleach.harness.network import NO_ZONES, LiveNetwork
-from pleach.harness.quiet import Quiet
 from pleach.harness.scenario_faults import LiveStateFaults, for_processes
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
@@ -309,3 +308,49 @@ class LiveRun:
 
 def _discard(_event: Event) -> None:
     """The trace has the event already."""
+
+
+# The end of a drain ---------------------------------------------------------------------------------------------------
+
+POLLS = 3  # in a row, all of them quiet
+
+
+class Quiet:
+    """Detects a quiet network from successive polls of its brokers: nothing is queued and no counter changes.
+
+    With leases something is always queued somewhere, since renewals never end. There a link counts as empty if it was
+    empty at any poll since the last change of a counter: an event that is still under way has to pass a broker, and
+    that changes a counter.
+    """
+
+    def __init__(self, *, is_leased: bool) -> None:
+        self._is_leased = is_leased
+        self._moved: tuple[Any, ...] = ()
+        self._emptied: set[tuple[str, str]] = set()  # links, since the last change
+        self._polls = 0
+        self.unrest: list[str] = []  # as of the last poll
+
+    @property
+    def is_reached(self) -> bool:
+        return self._polls >= POLLS
+
+    def look(self, found: Sequence[dict[str, Any]], records: int, unrest: Sequence[str]) -> None:
+        """`found`: the status of each broker. `records`: of the trace, so far. `unrest`: what else is not quiet."""
+        counted = [(s["counters"]["publishes"], s["counters"]["matches"], s["counters"]["deliveries"]) for s in found]
+        moved = (records, *counted)
+        if moved != self._moved or not self._is_leased:
+            self._emptied.clear()
+        self.unrest = [*unrest, *self._links(found)]
+        self._polls = self._polls + 1 if moved == self._moved and not self.unrest else 0
+        self._moved = moved
+
+    def _links(self, found: Sequence[dict[str, Any]]) -> list[str]:
+        unrest = []
+        for status in found:
+            for peer, link in {**status["neighbours"], **status["clients"]}.items():
+                ends = (status["name"], peer)
+                if not link["queued"]:
+                    self._emptied.add(ends)
+                if ends not in self._emptied or not link["up"]:
+                    unrest.append(f"{status['name']}-{peer}: {link['queued']} queued, up: {link['up']}")
+        return unrest

@@ -13,7 +13,6 @@ from pleach.lab.s1.chapter3 import figures as s1_filtering
 from pleach.lab.s1.chapter4 import figures as s1_exchange_figures
 from pleach.lab.s1.chapter5 import course_figures as s1_course_figures
 from pleach.lab.s1.chapter5 import tuning_figures as s1_tuning_figures
-from pleach.lab.s1.chapter5 import variations_figures as s1_variations_figures
 from pleach.lab.s2 import figures as s2_path_figures
 from pleach.lab.s3 import figures as s3_figures
 from pleach.lab.s4 import movement as s4_movement
@@ -32,8 +31,8 @@ ALL = (
     s1_tuning_figures.CACHE,
     s1_course_figures.PERFORMANCE,
     s1_course_figures.ADAPTIVITY,
-    s1_variations_figures.WEIGHTS,
-    s1_variations_figures.LOCALITY,
+    s1_tuning_figures.WEIGHTS,
+    s1_tuning_figures.LOCALITY,
     settling_figures.SETTLES,
     settling_figures.OPTIMUM,
     planner_figures.PLANNER,

@@ -6,14 +6,21 @@ extension of S1) both directions of a link.
 
 Two corrections of S1: (3.42) sums over children where it must sum over all descendants, as (3.45) does; (3.53) counts
 the toggles of the root, which has no parent to send them to.
+
+Covering (an extension: S1 leaves it open in §3.5.5): each class is covered by each other class with probability c,
+independently. A class has an entry if it has subscribers and no class that covers it has; its events are forwarded if
+it or a class that covers it has subscribers. With c = 0 this is identity-based routing. Real covers are transitive,
+independent ones only in part: the model is accurate for small c, as comparisons with simulations show.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from math import exp, log1p
 from typing import NamedTuple
 
 from pleach.errors import InvalidInputError
 from pleach.model.costs import Costs
-from pleach.model.covering import Side, class_demands
 from pleach.model.network import Broker, FilterClass, Network, Rates
 
 NOBODY = Rates()
@@ -88,3 +95,51 @@ def _without(whole: Side, part: Side) -> Side:
         max(whole.arrivals - part.arrivals, 0.0),
         max(whole.publications - part.publications, 0.0),
     )
+
+
+# The entries for one side of a link -----------------------------------------------------------------------------------
+
+
+class Side(NamedTuple):
+    """All brokers behind one end of a link, for one class (or several equal ones)."""
+
+    alike: int  # number of equal classes
+    subscriptions: float  # of each of them
+    arrivals: float  # λ_a (3.51)
+    publications: float
+
+    @property
+    def nobody(self) -> float:
+        """P_0 (3.35, 3.37): the product over brokers is the exponential of a sum."""
+        return exp(-self.subscriptions)
+
+
+class ClassDemand(NamedTuple):
+    """Of one class, for one side of a link."""
+
+    told: float  # probability that the other side has an entry for it
+    wanted: float  # probability that its events go there
+    toggles: float  # (un)subscriptions per second
+
+
+def class_demands(behind: Sequence[Side], cover: float) -> list[ClassDemand]:
+    if cover == 0:
+        return [ClassDemand(1 - side.nobody, 1 - side.nobody, 2 * side.arrivals * side.nobody) for side in behind]
+    # per class of each kind: log probability that it covers nothing here, and the rate at which it begins to
+    free = [log1p(-cover * (1 - side.nobody)) for side in behind]
+    begins = [cover * side.arrivals * side.nobody / (1 - cover * (1 - side.nobody)) for side in behind]
+    all_free = sum(side.alike * each for side, each in zip(behind, free, strict=True))
+    all_begin = sum(side.alike * each for side, each in zip(behind, begins, strict=True))
+    return [
+        _class_demand(side, exp(all_free - free[place]), all_begin - begins[place])  # a class does not cover itself
+        for place, side in enumerate(behind)
+    ]
+
+
+def _class_demand(side: Side, uncovered: float, begins: float) -> ClassDemand:
+    """An entry is added by a first subscription that is not covered, or removed by a first cover.
+
+    In equilibrium the reverse is equally frequent.
+    """
+    changes = side.arrivals * side.nobody * uncovered + (1 - side.nobody) * uncovered * begins
+    return ClassDemand((1 - side.nobody) * uncovered, 1 - side.nobody * uncovered, 2 * changes)

@@ -13,8 +13,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
 from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.host import RingHost
-from pleach.core.ring.reference_tree import reference_tree
-from pleach.core.ring.topmost import topmost
+from pleach.core.ring.reference_tree import reference_tree, topmost
 from pleach.errors import TopologyError
 
 

@@ -22,8 +22,7 @@ from pleach.core.effects import Effect, Passed, Send
 from pleach.core.links.frames import Aside, Frame
 from pleach.core.messages import CouncilMessage, Message, Node, encode
 from pleach.core.messages.runs import Run
-from pleach.core.optimise.council import Councillor, CouncilTurn
-from pleach.core.optimise.council_observer import CouncilObserver
+from pleach.core.optimise.council import Councillor, CouncilObserver, CouncilTurn
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.distances import KEPT, PROCESSING_MILLISECONDS, milliseconds
 from pleach.core.optimise.improvement import ImproveVerdict

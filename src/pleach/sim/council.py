@@ -14,8 +14,7 @@ from typing import Final
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Observe, Observed, SetTimer
 from pleach.core.messages import OPERATOR, Bulletin, Message, Motion, Node
-from pleach.core.optimise.council import Councillor, CouncilTurn
-from pleach.core.optimise.council_observer import CouncilObserver
+from pleach.core.optimise.council import Councillor, CouncilObserver, CouncilTurn
 from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
 from pleach.core.timing import phase_of
 from pleach.scenario.model import Scenario

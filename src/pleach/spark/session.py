@@ -8,17 +8,21 @@ Rule 3: on one machine all ports are on loopback.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pleach
 from pleach.errors import MissingPartError, SettingsError, SparkError
-from pleach.spark.java import find_java, java_home_for_spark
-from pleach.spark.package_zip import package_zip
+from pleach.lake.manifest import write_whole
+from pleach.spark.java import cache_folder, find_java, java_home_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,3 +138,31 @@ def _checked(running: SparkSession, master: str) -> SparkSession:
     if found != master:
         raise SettingsError("master", f"this process has a session on {found} already", f"stop it, or use {found}")
     return running
+
+
+# The sources of the package, which Spark copies to executors ----------------------------------------------------------
+
+
+SHIPPED_SUFFIXES = frozenset({".py", ".toml", ".properties"})
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can name: equal sources give equal bytes
+
+
+def package_zip() -> Path:
+    """A zip with this package, named after its content; made once per version of the sources."""
+    root = Path(pleach.__file__).parent
+    content = _zipped(root)
+    path = cache_folder() / f"sources-{hashlib.sha256(content).hexdigest()[:16]}" / "pleach-sources.zip"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    return path
+
+
+def _zipped(root: Path) -> bytes:
+    sources = sorted(path for path in root.rglob("*") if path.suffix in SHIPPED_SUFFIXES)
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sources:
+            name = (Path(root.name) / path.relative_to(root)).as_posix()
+            archive.writestr(zipfile.ZipInfo(name, LONG_AGO), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return memory.getvalue()

@@ -4,6 +4,6 @@
       ▲                                                                                        │
       └── carry_out ◀── PlanRuns: a plan is drafted, shown, and confirmed by its name ◀────────┘
 
-`site.py` has the HTTP interface, and `access.py` says who may use it. There is no build step: browsers get page/ as it
-is. Imports operate/, server/http and everything below.
+`site.py` has the HTTP interface. There is no build step: browsers get page/ as it is.
+Imports operate/, server/http and everything below.
 """

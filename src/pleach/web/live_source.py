@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,6 @@ from pleach.operate.survey import BrokerStatus, Survey, settled_survey, survey
 from pleach.web.drafts import Draft, draft_of_drain, draft_of_move, draft_of_plan
 from pleach.web.forms import CAN, Add, DashboardRequest, Drain, Move, Remove, TreeRequest, planned
 from pleach.web.history import GlanceReport, History
-from pleach.web.rates import Rates
 from pleach.web.snapshot import Broker, Client, Counters, Kind, Link, Snapshot, SourceInfo, link_key
 
 GLANCE = "/glance"
@@ -216,3 +215,27 @@ def _clients(brokers: Mapping[Node, BrokerStatus], found: Survey) -> dict[Node, 
             if client not in seen or up:
                 seen[client] = Client(name, up, told.queued, told.subscriptions_count)
     return seen
+
+
+Key: TypeAlias = tuple[str, ...]
+
+
+class Rates:
+    """From readings of counters, which restart from 0 with a process or a connection."""
+
+    def __init__(self) -> None:
+        self._before: dict[Key, tuple[float, float]] = {}
+        self._now: dict[Key, tuple[float, float]] = {}
+
+    def of(self, key: Key, value: float, at: float) -> float:
+        """Per second, since the reading before; 0 at the first one."""
+        self._now[key] = (value, at)
+        if key not in self._before:
+            return 0.0
+        last, since = self._before[key]
+        grown = value - last if value >= last else value
+        return round(grown / (at - since), 1) if at > since else 0.0
+
+    def turn(self) -> None:
+        """End a reading: forget counters that it did not contain."""
+        self._before, self._now = self._now, {}

@@ -1,7 +1,7 @@
 """Replay of a recorded run: the network after each record (`TraceState`), as frames for the page.
 
 The tree is that of the run's outline; a trace without one shows the links that something was sent over. It changes with
-every operation that is done. A frame is the patch of its snapshot to the one before (patch.py); there is one for each
+every operation that is done. A frame is the patch of its snapshot to the one before; there is one for each
 step of a reconfiguration, one for each fault, and some at even intervals. Rates are those of these intervals.
 """
 
@@ -20,7 +20,6 @@ from pleach.operate.operation import asked_name
 from pleach.scenario.initial_tree import InitialTree
 from pleach.scenario.overlay_steps import ASKED, added, removed
 from pleach.trace import Record, RecordKind, judge
-from pleach.web.patch import difference, plain
 from pleach.web.snapshot import (
     Broker,
     Client,
@@ -31,7 +30,9 @@ from pleach.web.snapshot import (
     Snapshot,
     SourceInfo,
     Step,
+    difference,
     link_key,
+    plain,
 )
 from pleach.web.snapshot import Link as LinkShown
 

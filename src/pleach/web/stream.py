@@ -16,8 +16,7 @@ from typing import Any
 
 import msgspec
 
-from pleach.web.patch import difference, plain
-from pleach.web.snapshot import Snapshot
+from pleach.web.snapshot import Snapshot, difference, plain
 from pleach.web.source import Source
 
 PAUSE_SECONDS = 1.0

@@ -3,8 +3,7 @@
 import subprocess
 import sys
 
-from pleach.core.optimise.bloom import Bloom, shape_for
-from pleach.core.optimise.cache import CACHE_SIZE, Cache
+from pleach.core.optimise.cache import CACHE_SIZE, Bloom, Cache, shape_for
 
 
 def cache_of(ids, size=CACHE_SIZE):
@@ -51,7 +50,7 @@ def test_the_oldest_go_first_and_an_id_counts_once():
 def test_another_process_sets_the_same_bits():
     """Whatever its hash seed is."""
     program = (
-        "from pleach.core.optimise.bloom import *; s = shape_for(16);"
+        "from pleach.core.optimise.cache import *; s = shape_for(16);"
         "print(Bloom.of(s, [s.positions(f'p/0/{i}') for i in range(16)]).bits.hex())"
     )
     told = {

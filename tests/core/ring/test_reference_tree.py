@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.messages import Peer
-from pleach.core.ring.global_tree import arcs_of, parents_of, positions_of
 from pleach.core.ring.keys import circle
-from pleach.core.ring.reference_tree import BINARY, ReferenceTree, reference_tree
+from pleach.core.ring.reference_tree import BINARY, ReferenceTree, arcs_of, parents_of, positions_of, reference_tree
 from pleach.core.ring.survey import HostArc, Neighbourhood, Wanted, survey
 from support.ring.rings import children_of, keysets, naive_parents, reference, topmost_keys
 

@@ -15,8 +15,7 @@ from pleach.lab.improve.decisions import Known, Ledgers, cost_and_interest, deci
 from pleach.lab.improve.rounds import STATIC, Improving, Tuning, first_tree, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting, events_of, stays_of
 from pleach.lab.improve.traffic import traffic_of
-from pleach.lab.improve.trees import Tree, flow_costs
-from pleach.lab.improve.waves import waves
+from pleach.lab.improve.trees import Tree, flow_costs, waves
 from pleach.lab.waxman import Waxman
 from support.lab.single_events import EventByEvent, flow_of, published
 from support.optimise.heuristics import HEURISTICS

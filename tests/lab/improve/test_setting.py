@@ -6,7 +6,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from pleach.core.optimise.bloom import HASHES, shape_for
+from pleach.core.optimise.cache import HASHES, shape_for
 from pleach.lab.improve.rounds import Tuning
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Change, Setting, eras_of, events_of, stays_of
 from pleach.lab.waxman import TABLE_A1, Waxman

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from pleach.core.overlay.plans import ExchangeStep, SwapStep, Topology
 from pleach.core.ring.chord import RingPhase
-from pleach.core.ring.global_tree import arcs_of, parents_of, positions_of
 from pleach.core.ring.keys import Circle
-from pleach.core.ring.reference_tree import reference_tree
+from pleach.core.ring.reference_tree import arcs_of, parents_of, positions_of, reference_tree
 from pleach.operate.ring_seats import RingSeat, wanted_tree
 from pleach.operate.survey import BrokerStatus, HealStatus, LeavingStatus, NeighbourStatus, Survey
 from pleach.server.ring.steward import is_unsettled, next_exchange, wanted_in

@@ -8,9 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 
 from pleach.core.overlay.plans import Topology
-from pleach.core.ring.global_tree import parents_of
 from pleach.core.ring.keys import Circle
-from pleach.core.ring.reference_tree import reference_tree
+from pleach.core.ring.reference_tree import parents_of, reference_tree
 from pleach.errors import SurveyError, TopologyError
 from pleach.operate.survey import survey
 

@@ -21,8 +21,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.core.optimise.bloom import Bloom
-from pleach.core.optimise.cache import CACHE_SIZE, Cache
+from pleach.core.optimise.cache import CACHE_SIZE, Bloom, Cache
 from pleach.core.optimise.heuristics import LinkExchangeChoice, cycle_links
 from pleach.core.overlay.plans.topology import Link, link
 from support.optimise.heuristics import Heuristic, decided

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from pleach.core.optimise.bloom import Bloom, Positions, shape_for
+from pleach.core.optimise.cache import Bloom, Positions, shape_for
 from pleach.core.optimise.sightings import LEVEL_MAX, spelled_level
 from pleach.lab.improve.sampling import HORIZON, SAMPLE_MAX
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from pleach.bench.systems.forward_mosquitto import Mosquitto
-from pleach.bench.systems.forward_nats import Nats
-from pleach.bench.systems.forward_pleach import Pleach
-from pleach.bench.systems.forward_rabbitmq import RabbitMQ
-from pleach.bench.systems.forward_zenoh import Zenoh
+from pleach.bench.systems.mosquitto import Mosquitto, MovingMosquitto
 from pleach.bench.systems.moving import MovingSystem
-from pleach.bench.systems.moving_mosquitto import MovingMosquitto
-from pleach.bench.systems.moving_nats import MovingNats
+from pleach.bench.systems.nats import MovingNats, Nats
+from pleach.bench.systems.pleach import Pleach
+from pleach.bench.systems.rabbitmq import RabbitMQ
 from pleach.bench.systems.system import System
+from pleach.bench.systems.zenoh import Zenoh
 
 OURS = Pleach()
 DURABLE = Pleach(durable=True)

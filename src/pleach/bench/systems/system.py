@@ -8,8 +8,10 @@ forward.py ── starts ──▶ servers (serve)
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -136,6 +138,17 @@ class ReceiveMeter:
 def payload() -> bytes:
     """An event's payload; it begins with the time at which it was made, which all processes of a machine share."""
     return time.monotonic_ns().to_bytes(STAMP_BYTES) + bytes(EVENT_BYTES - STAMP_BYTES)
+
+
+def payloads(rate: int, count: int) -> Iterator[bytes]:
+    """The payloads of a phase, as fast as they are taken; with a rate, each is stamped when it is due."""
+    if not rate:
+        yield from repeat(payload(), count)
+        return
+    schedule = SendSchedule(rate)
+    for _ in range(count):
+        yield payload()
+        time.sleep(schedule.seconds_left())
 
 
 class SendSchedule:

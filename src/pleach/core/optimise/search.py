@@ -11,12 +11,13 @@ exchanged at random, and the search continues from there. Random numbers are pas
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple, TypeVar
+from itertools import count
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from pleach.core.optimise.cost import Costs, Flow, tree_cost
-from pleach.core.optimise.draws import Draws
 from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView
 from pleach.core.optimise.replacement import Demand, best_replacement
 from pleach.core.overlay.plans.topology import Topology
@@ -150,3 +151,18 @@ def shuffled(values: Iterable[T], draws: Draws) -> list[T]:
 
 def _drawn(below: int, draws: Draws) -> int:
     return int(next(draws) * below)
+
+
+# Random numbers -------------------------------------------------------------------------------------------------------
+
+Draws: TypeAlias = Iterator[float]  # each in [0, 1)
+
+_BITS = 53  # of a float's mantissa
+
+
+def draws(stream: str) -> Draws:
+    """Random numbers that follow from the name of their stream: the same on every machine."""
+    key = blake2b(stream.encode(), digest_size=32).digest()
+    for number in count():
+        digest = blake2b(number.to_bytes(8, "little"), key=key, digest_size=8).digest()
+        yield (int.from_bytes(digest, "little") >> (64 - _BITS)) / (1 << _BITS)

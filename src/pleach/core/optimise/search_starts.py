@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.optimise.draws import Draws, draws
 from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView, gains_on
 from pleach.core.optimise.heuristics import LinkExchangeChoice
 from pleach.core.optimise.ledger import Stretch
 from pleach.core.optimise.reference import maximum_interest_tree, minimum_spanning_tree
-from pleach.core.optimise.search import Problem, SearchResult, found_from, random_tree
+from pleach.core.optimise.search import Draws, Problem, SearchResult, draws, found_from, random_tree
 from pleach.core.optimise.settling import worthwhile
 from pleach.core.overlay.plans.topology import Topology, link
 

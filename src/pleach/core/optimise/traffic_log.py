@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from pleach.core.effects import Effect, Passed, Send
 from pleach.core.messages import Deliver, Forward, Marked, Message, Node, Publish, PublishRefused
 from pleach.core.messages.runs import Run
-from pleach.core.optimise.bloom import Bloom
-from pleach.core.optimise.cache import Cache
+from pleach.core.optimise.cache import Bloom, Cache
 from pleach.core.optimise.ledger import LOCAL, Sides
 from pleach.core.optimise.sightings import LEVEL_MAX, ROOMY, EventKey, hash_of, level_of_hash
 

@@ -16,11 +16,12 @@ The paper counts keys from 1 to 2^n - 1. A circle also has key 0: the leftmost, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from pleach.core.ring.keys import Circle
+from pleach.core.ring.keys import Arc, Circle
 from pleach.errors import RingError
 
 BINARY: Final = 3
@@ -94,3 +95,65 @@ class ReferenceTree:
 def reference_tree(circle: Circle, degree: int = BINARY) -> ReferenceTree:
     """Shared by all hosts of a process."""
     return ReferenceTree(circle, degree)
+
+
+POSITIONS_KEPT: Final = 1 << 16  # cached
+
+
+class Position(NamedTuple):
+    """The position of a host (S3 §3.3): a node of the tree, and the keys of its ancestors, nearest first."""
+
+    branch: TreeNode
+    ancestors: tuple[int, ...]
+
+    @property
+    def key(self) -> int:
+        return self.branch.key
+
+    @property
+    def parent_key(self) -> int | None:
+        return self.ancestors[0] if self.ancestors else None
+
+
+@lru_cache(maxsize=POSITIONS_KEPT)
+def topmost(tree: ReferenceTree, arc: Arc) -> Position:
+    """The first key of an arc in breadth-first order. Visits few nodes per level: those that meet the arc."""
+    level = [Position(tree.root, ())]
+    while True:
+        for position in level:
+            if position.key in arc:
+                return position
+        level = [
+            Position(child, (position.key, *position.ancestors))
+            for position in level
+            for child in tree.children(position.branch, position.parent_key)
+            if arc.meets(child.first, child.last)
+        ]
+
+
+# The tree of all hosts from global knowledge, which the hosts must reach by themselves --------------------------------
+
+
+def arcs_of(circle: Circle, hosts: Iterable[int]) -> dict[int, Arc]:
+    """The keys of each host: from its predecessor, excluded, to itself (Chord)."""
+    ordered = sorted(hosts)
+    return {high: Arc(circle, low, high) for low, high in pairwise((ordered[-1], *ordered))} if ordered else {}
+
+
+def positions_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, Position]:
+    return {host: topmost(tree, arc) for host, arc in arcs_of(tree.circle, hosts).items()}
+
+
+def parents_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, int]:
+    """The parent of every host except the root."""
+    return parents_at(positions_of(tree, hosts))
+
+
+def parents_at(positions: Mapping[int, Position]) -> dict[int, int]:
+    host_at = {position.key: host for host, position in positions.items()}
+    parents: dict[int, int] = {}
+    for host, position in positions.items():
+        nearest = next((key for key in position.ancestors if key in host_at), None)
+        if nearest is not None:
+            parents[host] = host_at[nearest]
+    return parents

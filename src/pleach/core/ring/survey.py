@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from pleach.core.messages import Peer
 from pleach.core.ring.keys import Arc
-from pleach.core.ring.reference_tree import ReferenceTree, TreeNode
-from pleach.core.ring.topmost import Position, topmost
+from pleach.core.ring.reference_tree import Position, ReferenceTree, TreeNode, topmost
 
 
 class HostArc(NamedTuple):

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pleach.core.optimise.bloom import shape_for
-from pleach.core.optimise.cache import CACHE_SIZE
+from pleach.core.optimise.cache import CACHE_SIZE, shape_for
 from pleach.core.optimise.settling import EXCHANGE_PASSES
 from pleach.lab.improve.caches import Caches, Common
 from pleach.lab.improve.decisions import Ledgers
@@ -23,8 +22,7 @@ from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, SELF_TUNING, Mom
 from pleach.lab.improve.sampling import SAMPLE_MAX, sampled, since_horizon
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
 from pleach.lab.improve.traffic import Flows, Traffic, traffic_of
-from pleach.lab.improve.trees import Path, Tree, flow_costs
-from pleach.lab.improve.waves import Wave, broadcast_cost, waves
+from pleach.lab.improve.trees import Path, Tree, Wave, broadcast_cost, flow_costs, waves
 from pleach.lab.waxman import random_tree
 
 STEPS = 5

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from pleach.core.messages import Peer
-from pleach.core.ring.global_tree import parents_of
 from pleach.core.ring.keys import Arc, Circle
-from pleach.core.ring.reference_tree import ReferenceTree
+from pleach.core.ring.reference_tree import ReferenceTree, parents_of
 from pleach.core.ring.survey import HostArc, Neighbourhood, survey
 
 Parents = Mapping[int, int]

@@ -8,9 +8,8 @@ from random import Random
 from pleach.core.messages import Peer
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import OwnerFound
-from pleach.core.ring.global_tree import parents_of
 from pleach.core.ring.lookups import Mode
-from pleach.core.ring.reference_tree import reference_tree
+from pleach.core.ring.reference_tree import parents_of, reference_tree
 from pleach.lab.experiment import Sample
 from pleach.lab.s3.overlays import SettledRing
 from pleach.sim.ring_network import RingNetwork

@@ -9,10 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pleach.lab.experiment import Case, Experiment, Size
-from pleach.lab.s4.figures import CLIENTS, FIGURES, MOVING, SCANS, SINGLE, TOPOLOGY, WIDE, WORKLOADS
+from pleach.lab.s4.figures import (
+    CLIENTS,
+    COVERING,
+    FIGURES,
+    MOVING,
+    RECONNECT,
+    SCANNING,
+    SCANS,
+    SINGLE,
+    TOPOLOGY,
+    TRANSACTION,
+    WIDE,
+    WORKLOADS,
+    Way,
+)
 from pleach.lab.s4.mover_runs import measure
 from pleach.lab.s4.movers import BROKERS, FAMILY, PAUSE_SECONDS, CoveringWorkload
-from pleach.lab.s4.ways import COVERING, RECONNECT, SCANNING, TRANSACTION, Way
 
 COMPARED = (TRANSACTION, COVERING, SCANNING)
 ALL_WORKLOADS = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -14,19 +16,19 @@ from pleach.core.optimise.cost import Flow
 from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
-from pleach.core.optimise.search import Problem, best_of
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask
+from pleach.core.optimise.search import Problem, Rank, SearchResult, best_of
+from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
 from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
 from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree, tree_after
-from pleach.spark.audit.dataframes import kept
+from pleach.spark.audit.dataframes import batches_of, kept, rows_of
 from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
 from pleach.spark.job_errors import explained
+from pleach.spark.lake import spark_schema
 from pleach.spark.planner.flows import HOMES_SCHEMA, at_brokers, flows_in
 from pleach.spark.planner.options import PlannerOptions
-from pleach.spark.planner.starts import searched_on_spark
 from pleach.trace.records import RecordKind
 from pleach.trace.store import trace_files, traces_in
 
@@ -148,3 +150,39 @@ def _refuse_unknown(flows: Sequence[Flow], tree: Topology) -> None:
         raise TraceError("nothing was published in these runs; choose others (--run)")
     for name in sorted({member for flow in flows for member in flow.members} - {*tree.brokers}):
         raise TraceError(f"clients were at broker {name!r}, which is not in the tree; leave that run out (--run)")
+
+
+# The search over executors, one task per start ------------------------------------------------------------------------
+
+
+STARTS_PER_CORE = 4  # in one job; progress is reported after each job
+COLUMNS = {"number": "int64", "excess": "int64", "cost": "double", "links": "list<string>"}
+
+
+def searched_on_spark(
+    spark: SparkSession, task: SearchTask, starts: int, on_done: Callable[[int], None] = lambda _done: None
+) -> list[SearchEnd]:
+    """In the order of their numbers. `on_done`: how many there are so far."""
+    at_once = STARTS_PER_CORE * spark.sparkContext.defaultParallelism
+    ends: list[SearchEnd] = []
+    for first in range(0, starts, at_once):
+        last = min(first + at_once, starts)
+        numbers = spark.range(first, last, 1, last - first)
+        rows = numbers.mapInArrow(partial(_carry_out, task), spark_schema(COLUMNS)).collect()
+        ends += [_end(task, *row) for row in rows]
+        on_done(last)
+    return sorted(ends, key=lambda end: end.number)
+
+
+def _carry_out(task: SearchTask, batches: Iterator[Any]) -> Iterator[Any]:
+    return batches_of((_row(searched(task, number)) for (number,) in rows_of(batches)), COLUMNS)
+
+
+def _row(end: SearchEnd) -> tuple[int, int, float, list[str]]:
+    rank, tree = end.found
+    return end.number, rank.excess, rank.cost, [name for link in tree.links for name in link]
+
+
+def _end(task: SearchTask, number: int, excess: int, cost: float, names: list[str]) -> SearchEnd:
+    links = zip(names[::2], names[1::2], strict=True)
+    return SearchEnd(number, SearchResult(Rank(excess, cost), Topology.of(links, task.current.brokers)))

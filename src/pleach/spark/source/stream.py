@@ -6,24 +6,32 @@
     commit          lets brokers drop what was read
 
 Each call opens and closes its connections, since Spark may end planners and workers at any time. Durable state is at
-the brokers (the session, core/links/reading.py) and in the checkpoint (the position, offsets.py).
+the brokers (the session, core/links/reading.py) and in the checkpoint (an offset: the position in the session of each
+partition):
+
+    {"version": 1}                                                          the beginning: not subscribed yet
+    {"version": 1, "0": {"filter": "f3c1…", "place": {"broker": "a", "at": 57, …}}, "1": …}
+
+A position names the epochs of client and broker, so that it stays unambiguous. The filter is stored as a digest: a
+session keeps the subscription that it began with, even if the options change.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pleach.client.reader import Reader, ReadPosition
-from pleach.errors import ConnectError
-from pleach.spark.source.offsets import BEGINNING, is_same_session, offset_of, places_in
-from pleach.spark.source.options import Share, StreamOptions
+from pleach.errors import ConnectError, SettingsError
+from pleach.spark.source.options import FORMAT, Share, StreamOptions
 from pleach.spark.source.rows import RowSchema, SourceEvent
 
 if TYPE_CHECKING:
@@ -149,3 +157,46 @@ def _not_beyond(start: ReadPosition, reached: ReadPosition, target: ReadPosition
     if not is_same_session(reached, target) or (is_same_session(start, target) and start.at >= target.at):
         return start
     return min(reached, target, key=lambda place: place.at)
+
+
+VERSION = 1
+BEGINNING: Mapping[str, Any] = {"version": VERSION}
+DIGEST_CHARACTERS = 16
+
+
+class PartitionOffset(msgspec.Struct, frozen=True):
+    filter: str
+    place: ReadPosition
+
+
+def digest(share: Share) -> str:
+    return hashlib.sha256(share.filter.text.encode()).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def offset_of(shares: Sequence[Share], places: Sequence[ReadPosition]) -> dict[str, Any]:
+    parts = (PartitionOffset(digest(share), place) for share, place in zip(shares, places, strict=True))
+    return {**BEGINNING, **{str(number): msgspec.to_builtins(part) for number, part in enumerate(parts)}}
+
+
+def places_in(offset: Mapping[str, Any], shares: Sequence[Share]) -> list[ReadPosition] | None:
+    """The place in each partition; None at the beginning. Raises SettingsError where the options are others by now."""
+    if offset.get("version") != VERSION:
+        raise _wrong(f"the checkpoint is of version {offset.get('version')}; this Pleach knows {VERSION}")
+    if len(offset) == 1:
+        return None
+    try:
+        parts = [msgspec.convert(offset[str(number)], PartitionOffset) for number in range(len(offset) - 1)]
+    except (KeyError, msgspec.ValidationError) as error:
+        raise _wrong(f"the checkpoint holds no offset of ours ({error})") from None
+    if [part.filter for part in parts] != [digest(share) for share in shares]:
+        raise _wrong("filter or split are not those that the checkpoint was made with")
+    return [part.place for part in parts]
+
+
+def is_same_session(one: ReadPosition, other: ReadPosition) -> bool:
+    return (one.broker, one.life, one.epoch) == (other.broker, other.life, other.epoch)
+
+
+def _wrong(reason: str) -> SettingsError:
+    remedy = "use the options that it was made with, or another checkpointLocation and another name"
+    return SettingsError("checkpointLocation", reason, remedy, source=FORMAT)

@@ -32,7 +32,7 @@ from pleach.lab.s1.chapter3.model_agreement import (
     points,
     versus,
 )
-from pleach.model.breakeven import break_even
+from pleach.model.costs import break_even
 
 MAGNIFIED = 40  # Fig. 3.3 shows so much less of the axis
 BELOW = (0.5, -0.13)  # the axes: curves are everywhere

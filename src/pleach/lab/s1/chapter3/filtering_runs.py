@@ -14,6 +14,7 @@ from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.s1.chapter3.class_filtering import (
     HOP,
     FilteringTree,
+    RenewalPeriods,
     Subscriptions,
     Window,
     carried,
@@ -22,10 +23,10 @@ from pleach.lab.s1.chapter3.class_filtering import (
     draw_publications,
     draw_subscriptions,
     entries,
+    relayed,
     renewals,
     told,
 )
-from pleach.lab.s1.chapter3.relayed_renewals import RenewalPeriods, relayed
 from pleach.lab.s1.chapter3.spans import SECOND, Spans
 
 # Table 3.1: the paper's two values of each

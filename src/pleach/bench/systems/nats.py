@@ -1,15 +1,16 @@
-"""NATS: nats-server with nats-py, on uvloop as in nats-py's own benchmarks. A chain is three servers as leaf nodes."""
+"""NATS: nats-server with nats-py, on uvloop as in nats-py's own benchmarks."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pleach.bench.systems.moving import Heard
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
 from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
 from pleach.net.loops import run_loop
@@ -18,6 +19,8 @@ PENDING_MAX = 1_000_000_000  # messages and bytes pending in the subscriber, so 
 
 
 class Nats:
+    """A chain is three servers as leaf nodes."""
+
     name = "nats-server with nats-py"
     cases = (Case.ONE, Case.CHAIN, Case.FAN_OUT)
     pace = 1.0
@@ -59,15 +62,12 @@ async def _publish(task: WorkerTask, start: Starter) -> None:
     client = await nats.connect(task.address)
     for events in task.phases:
         start()
-        if task.rate:
-            schedule = SendSchedule(task.rate)
-            for _ in range(events):
-                await client.publish(TOPIC, payload())
+        schedule = SendSchedule(task.rate) if task.rate else None
+        body = payload()
+        for _ in range(events):
+            await client.publish(TOPIC, payload() if schedule else body)
+            if schedule:
                 await asyncio.sleep(schedule.seconds_left())
-        else:
-            body = payload()
-            for _ in range(events):
-                await client.publish(TOPIC, body)
         await client.flush()
     await client.close()
 
@@ -89,3 +89,53 @@ async def _subscribe(task: WorkerTask, meter: ReceiveMeter) -> None:
     await done.wait()
     for client in clients:
         await client.close()
+
+
+class MovingNats:
+    """A full-mesh cluster of servers; clients close and connect to another one.
+
+    They close instead of draining: under load a drain takes so long that eight times as much is lost.
+    """
+
+    name = "nats-server, a cluster, with nats-py"
+
+    def missing(self) -> str:
+        return Nats().missing()
+
+    @contextmanager
+    def serve(self, count: int, directory: Path) -> Iterator[Sequence[str]]:
+        free = free_ports(2 * count)
+        ports, cluster_ports = free[:count], free[count:]
+        routes = ", ".join(f'"nats-route://{LOOPBACK}:{port}"' for port in cluster_ports)
+        with ExitStack() as stack:
+            for number, (port, cluster_port) in enumerate(zip(ports, cluster_ports, strict=True)):
+                file = directory / f"nats{number}.conf"
+                cluster = f'cluster {{ name: moves\nlisten: "{LOOPBACK}:{cluster_port}"\nroutes: [{routes}] }}'
+                file.write_text(f'server_name: "s{number}"\nlisten: "{LOOPBACK}:{port}"\n{cluster}\n')
+                process = stack.enter_context(server(["nats-server", "-c", file], directory / f"nats{number}.log"))
+                wait_for_port(port, process, "nats-server")
+            yield [f"nats://{LOOPBACK}:{port}" for port in ports]
+
+    async def connect(self, address: str, name: str, topic: str = "", heard: Heard | None = None) -> NatsGuest:
+        import nats  # noqa: PLC0415 - only where it is measured
+
+        async def on_message(message: Any) -> None:
+            assert heard
+            heard(int(message.data))
+
+        client = await nats.connect(address, name=name, allow_reconnect=False)
+        if topic:
+            await client.subscribe(topic, cb=on_message)
+            await client.flush()
+        return NatsGuest(client)
+
+
+class NatsGuest:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def publish(self, topic: str, number: int) -> None:
+        await self._client.publish(topic, str(number).encode())
+
+    async def leave(self) -> None:
+        await self._client.close()

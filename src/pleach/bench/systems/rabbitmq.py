@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -12,17 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import (
-    FILTERS,
-    TOPIC,
-    Addresses,
-    Case,
-    ReceiveMeter,
-    SendSchedule,
-    Starter,
-    WorkerTask,
-    payload,
-)
+from pleach.bench.systems.system import FILTERS, TOPIC, Addresses, Case, ReceiveMeter, Starter, WorkerTask, payloads
 from pleach.net.addresses import one_address
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # what Debian's wrapper calls; the wrapper changes the user
@@ -57,13 +46,9 @@ class RabbitMQ:
         channel = connection.channel()
         for events in task.phases:
             start()
-            schedule = SendSchedule(task.rate) if task.rate else None
-            body = payload()
-            for number in range(events):
+            for number, body in enumerate(payloads(task.rate, events)):
                 properties = pika.BasicProperties(headers=_headers(number % FILTERS) | {"number": number})
-                channel.basic_publish(EXCHANGE, "", payload() if schedule else body, properties)
-                if schedule:
-                    time.sleep(schedule.seconds_left())
+                channel.basic_publish(EXCHANGE, "", body, properties)
             connection.process_data_events()
         connection.close()
 

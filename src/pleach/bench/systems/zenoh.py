@@ -6,7 +6,6 @@ import json
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
+from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, Starter, WorkerTask, payloads
 
 
 class Zenoh:
@@ -43,12 +42,8 @@ class Zenoh:
             publisher = session.declare_publisher(TOPIC, congestion_control=zenoh.CongestionControl.BLOCK)
             for events in task.phases:
                 start()
-                schedule = SendSchedule(task.rate) if task.rate else None
-                body = payload()
-                for _ in range(events):
-                    publisher.put(payload() if schedule else body)
-                    if schedule:
-                        time.sleep(schedule.seconds_left())
+                for body in payloads(task.rate, events):
+                    publisher.put(body)
 
     def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         done = threading.Event()
