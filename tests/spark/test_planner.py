@@ -34,7 +34,7 @@ def without(_scenario):
 
 @pytest.mark.spark
 def test_from_a_lake_to_a_plan(spark, tmp_path):
-    from pleach.spark.planner.job import PlannerOptions, Task, planned, searched, traffic_of  # noqa: PLC0415  # noqa: PLC0415
+    from pleach.spark.planner.job import PlannerOptions, SearchTask, planned, searched, traffic_of  # noqa: PLC0415
 
     run = recorded(tmp_path, with_outline, scenario(), kinds=frozenset(RecordKind) - {RecordKind.SEND})
     traffic = traffic_of(spark, tmp_path)
@@ -44,7 +44,7 @@ def test_from_a_lake_to_a_plan(spark, tmp_path):
     steps = []
     wish = PlannerOptions(degree_max=3, starts=STARTS)
     found = planned(spark, traffic, prices(), wish, lambda name, share: steps.append((name, share)))
-    task = Task(Problem(traffic.flows, prices().costs(traffic.tree.brokers), 3), traffic.tree, wish.seed)
+    task = SearchTask(Problem(traffic.flows, prices().costs(traffic.tree.brokers), 3), traffic.tree, wish.seed)
     assert found.ends == tuple(searched(task, number) for number in range(STARTS))
     assert found.order.rank_then == min(end.found.rank for end in found.ends)
     assert found.yardstick <= found.order.rank_then.cost < found.order.rank.cost

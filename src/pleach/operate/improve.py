@@ -4,7 +4,7 @@
       ╰───── every few seconds ◀───────────────────────────────────────────────────────────╯
 
 Decisions are made in `core/optimise/improvement.py`. An `ImproveEngine` turns sightings into flows: in memory here, or
-on Spark (`spark/control/`). Events flow while links are exchanged, and none is lost: a wrong decision costs time only.
+on Spark (spark/control.py). Events flow while links are exchanged, and none is lost: a wrong decision only costs time.
 """
 
 from __future__ import annotations

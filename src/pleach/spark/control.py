@@ -1,4 +1,4 @@
-"""An engine of the control loop: each round writes a file, which Structured Streaming turns into flows.
+"""An engine of the control loop (operate/improve.py): each round writes a file, which a stream turns into flows.
 
     sightings ──▶ look-000000017.parquet ──readStream──▶ micro-batch ──▶ flows of the window ──▶ search over executors
 
@@ -26,7 +26,7 @@ from pleach.lake.arrow import arrow_type, load_arrow
 from pleach.spark.job_errors import explained
 from pleach.spark.lake import spark_schema
 from pleach.spark.planner.flows import flows_in
-from pleach.spark.planner.starts import searched_on_spark
+from pleach.spark.planner.job import searched_on_spark
 
 LOOKS = "looks"
 CHECKPOINT = "checkpoint"
