@@ -8,7 +8,7 @@ import pytest
 
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search_starts import SearchTask
+from pleach.core.optimise.search import SearchTask
 from pleach.core.optimise.sightings import Seen, Sighting, SightingLog, TrafficSample
 from pleach.core.overlay.plans import Topology
 from pleach.operate.improve import PlainEngine

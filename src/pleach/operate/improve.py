@@ -25,7 +25,7 @@ from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.distances import Distances
 from pleach.core.optimise.improvement import ImproveVerdict, Proposal, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
+from pleach.core.optimise.search import SearchEnd, SearchTask, searched
 from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, Sighting, TrafficSample, sampled_traffic, seconds_taken
 from pleach.core.overlay.choice import AUTO, check_fits
 from pleach.core.overlay.plans import Plan

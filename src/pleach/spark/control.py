@@ -17,8 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search import DEGREE_MIN, Problem
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask
+from pleach.core.optimise.search import DEGREE_MIN, Problem, SearchEnd, SearchTask
 from pleach.core.optimise.sightings import HASH_BITS, HASH_MAX, SPREAD, Sighting, TrafficSample
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import SparkError

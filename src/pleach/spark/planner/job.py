@@ -16,8 +16,7 @@ from pleach.core.optimise.cost import Flow
 from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
-from pleach.core.optimise.search import Problem, Rank, SearchResult, best_of
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
+from pleach.core.optimise.search import Problem, Rank, SearchEnd, SearchResult, SearchTask, best_of, searched
 from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
