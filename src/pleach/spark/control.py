@@ -24,8 +24,7 @@ from pleach.errors import SparkError
 from pleach.lake.arrow import arrow_type, load_arrow
 from pleach.spark.job_errors import explained
 from pleach.spark.lake import spark_schema
-from pleach.spark.planner.flows import flows_in
-from pleach.spark.planner.job import searched_on_spark
+from pleach.spark.planner.job import flows_in, searched_on_spark
 
 LOOKS = "looks"
 CHECKPOINT = "checkpoint"
