@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.bench import BENCHES, plan
-from pleach.core.optimise.search_starts import searched
+from pleach.core.optimise.search import searched
 
 EFFORT = plan.PlanSize(brokers=12, starts=5, rounds=2)
 SECONDS = {1: 12.0, 2: 8.0}

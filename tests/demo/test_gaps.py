@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.demo.gaps import NO_GAP, Gap, gaps, longest, longest_of_all, spoken
+from pleach.demo.verdict import NO_GAP, Gap, gaps, longest, longest_of_all, spoken
 from pleach.trace import Record, RecordKind
 
 

@@ -11,8 +11,7 @@ from pleach.cli.main import app
 from pleach.errors import ExperimentError
 from pleach.lab.beyond import hops
 from pleach.lab.experiment import Size
-from pleach.lab.rejudge import judge_again, read_numbers
-from pleach.lab.report import Measured, page, read_index, write_report
+from pleach.lab.report import Measured, judge_again, page, read_index, read_numbers, write_report
 from support.lab.made_up_summaries import summarised
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

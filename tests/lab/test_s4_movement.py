@@ -16,8 +16,7 @@ from pleach.lab.figure_style import save
 from pleach.lab.findings import Status
 from pleach.lab.s4.figures import FIGURES, judge_workloads, spread
 from pleach.lab.s4.movement import MOVEMENT, cases
-from pleach.lab.s4.mover_runs import MESSAGES, Course, measure
-from pleach.lab.s4.movers import CoveringWorkload, Movers, movers_scenario, order, shapes_of
+from pleach.lab.s4.movers import MESSAGES, Course, CoveringWorkload, Movers, measure, movers_scenario, order, shapes_of
 from support.lab.made_up_summaries import summarised
 
 FIGURE = {figure.name: figure for figure in FIGURES}

@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pleach.core.overlay.registry import EXCHANGES
-from pleach.lab.exchanges.promises import Promise, promised, said
 from pleach.lab.exchanges.table1 import ProtocolRow, cases, measure, rows
-from pleach.lab.exchanges.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises, page
+from pleach.lab.exchanges.table1_figures import (
+    TABLE1,
+    Promise,
+    judge_broken,
+    judge_cost,
+    judge_promises,
+    page,
+    promised,
+    said,
+)
 from pleach.lab.experiment import Size, Summary
 from pleach.lab.findings import Status
 from pleach.scenario.model import Ordering

@@ -8,7 +8,7 @@ import pytest
 
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search_starts import SearchTask
+from pleach.core.optimise.search import SearchTask
 from pleach.core.optimise.sightings import Seen, Sighting, SightingLog, TrafficSample
 from pleach.core.overlay.plans import Topology
 from pleach.operate.improve import PlainEngine
@@ -57,7 +57,7 @@ async def proposals(engine, notes_max):
 @pytest.mark.spark
 @pytest.mark.parametrize("notes_max", [4_096, 40])
 def test_both_engines_propose_the_same_on_the_same_telemetry(spark, tmp_path, notes_max):
-    from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415
+    from pleach.spark.control import SparkEngine  # noqa: PLC0415
 
     plain = asyncio.run(proposals(PlainEngine(), notes_max))
     on_spark = asyncio.run(proposals(SparkEngine(spark, tmp_path), notes_max))
@@ -70,7 +70,7 @@ def test_both_engines_propose_the_same_on_the_same_telemetry(spark, tmp_path, no
 
 @pytest.mark.spark
 def test_an_engine_that_starts_again_does_not_take_old_looks_twice(spark, tmp_path):
-    from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415
+    from pleach.spark.control import SparkEngine  # noqa: PLC0415
 
     (now, sightings), *_ = looks(4_096)
     first = asyncio.run(SparkEngine(spark, tmp_path).pick(sightings, 0.0, now))

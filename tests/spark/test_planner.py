@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from pleach.core.optimise.search import Problem
-from pleach.core.optimise.search_starts import SearchTask, searched
 from pleach.core.overlay.plans import Topology
 from pleach.errors import TraceError
 from pleach.scenario import load_scenario
@@ -35,7 +34,7 @@ def without(_scenario):
 
 @pytest.mark.spark
 def test_from_a_lake_to_a_plan(spark, tmp_path):
-    from pleach.spark.planner.job import PlannerOptions, planned, traffic_of  # noqa: PLC0415
+    from pleach.spark.planner.job import PlannerOptions, SearchTask, planned, searched, traffic_of  # noqa: PLC0415  # noqa: PLC0415
 
     run = recorded(tmp_path, with_outline, scenario(), kinds=frozenset(RecordKind) - {RecordKind.SEND})
     traffic = traffic_of(spark, tmp_path)

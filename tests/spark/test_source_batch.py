@@ -4,9 +4,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from pleach.spark.source import events, register
-from pleach.spark.source.batch import BatchReader
 from pleach.spark.source.options import batch_options
-from pleach.spark.source.register import PleachSource
+from pleach.spark.source.register import BatchReader, PleachSource
 from pleach.trace import Record, write_trace
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,9 @@ from pleach.scenario.initial_tree import OUTLINE, initial_tree, read_initial_tre
 from pleach.scenario.load import load_scenario
 from pleach.sim.run import run_scenario
 from pleach.trace import Record, RecordKind, write_trace
-from pleach.web import trace_source
-from pleach.web.replay import inferred, replay_of
+from pleach.web import replay as trace_source
+from pleach.web.replay import TraceSource, inferred, replay_of
 from pleach.web.snapshot import merged
-from pleach.web.trace_source import TraceSource
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from pleach.bench.measurement import Measurement
 from pleach.core.optimise.cost import Costs, Flow
-from pleach.core.optimise.search import Problem, draws, random_tree
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask
+from pleach.core.optimise.search import Problem, SearchEnd, SearchTask, draws, random_tree
 from pleach.core.overlay.plans.topology import link
 from pleach.spark.campaign import LIGHT_JVM
 from pleach.spark.planner.options import DEGREE_MAX

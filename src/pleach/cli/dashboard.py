@@ -19,10 +19,10 @@ from pleach.operate.survey import admin_addresses, survey
 from pleach.server.http.page import Site
 from pleach.server.http.server import AdminServer
 from pleach.web.live_source import LiveSource
+from pleach.web.replay import TraceSource
 from pleach.web.simulated_source import BROKERS_MAX, SimulatedSource
 from pleach.web.site import Dashboard
 from pleach.web.source import Source
-from pleach.web.trace_source import TraceSource
 
 LISTEN = "127.0.0.1:7800"
 

@@ -23,10 +23,9 @@ from pleach.cli.dashboard import opened
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.show import explaining, progress_of_run, show_result, show_tree, show_verdict
 from pleach.demo.acts import ACTS, DemoAct
-from pleach.demo.gaps import spoken
 from pleach.demo.report import write_report
 from pleach.demo.run import TICK_SECONDS, Performance, Scene, perform
-from pleach.demo.verdict import Engine, Judgement, judgement
+from pleach.demo.verdict import Engine, Judgement, judgement, spoken
 from pleach.harness.network import LiveNetwork
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario

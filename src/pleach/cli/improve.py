@@ -106,7 +106,7 @@ def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[I
     from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415 an optional part, and slow to load
 
     load_spark()
-    from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415
+    from pleach.spark.control import SparkEngine  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as scratch:
         Console(stderr=True).print("starting Spark", style="dim")

@@ -183,7 +183,7 @@ def judge(
 
     Example: `pleach lab judge --out report`
     """
-    from pleach.lab.rejudge import judge_again  # noqa: PLC0415 - with it come all experiments
+    from pleach.lab.report import judge_again  # noqa: PLC0415 - with it come all experiments
 
     entries = judge_again(out)
     if as_json:

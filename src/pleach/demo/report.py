@@ -11,9 +11,8 @@ from pathlib import Path
 
 from pleach.core.messages import Node
 from pleach.demo.acts import ZONES, zone_of
-from pleach.demo.gaps import Gap, spoken
 from pleach.demo.run import Performance, Scene, TreeSnapshot
-from pleach.demo.verdict import LAKE, Engine, Judgement
+from pleach.demo.verdict import LAKE, Engine, Gap, Judgement, spoken
 from pleach.scenario import steps
 from pleach.trace import Record, RecordKind, Rule
 

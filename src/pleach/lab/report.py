@@ -14,14 +14,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import nan
 from pathlib import Path
 
 import msgspec
 
 from pleach.errors import ExperimentError
 from pleach.lab import figure_style
-from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary
+from pleach.lab.experiment import Case, Experiment, Figure, ResultTable, Size, Summary
 from pleach.lab.findings import Finding, Status
+from pleach.lab.registry import experiment_named
 
 INDEX = "index.json"
 PAGE = "README.md"
@@ -228,3 +230,59 @@ def _section(entry: IndexEntry) -> str:
 
 Files: {others}. Size {entry.size}, code {entry.code}. Made by `{entry.command}`
 """
+
+
+# A new judgement of the numbers of an earlier report, without the lake ------------------------------------------------
+
+COUNTS = NUMBERS[:2]  # seeds, samples
+
+
+def judge_again(folder: Path) -> list[IndexEntry]:
+    """Write index and page of a report again, from its own numbers. Returns the entries that have changed."""
+    before = read_index(folder)
+    if not before:
+        raise ExperimentError(f"{folder}: there is no report; `pleach lab report --out {folder}` makes one")
+    experiments = {entry.experiment: (experiment_named(entry.experiment), entry.size) for entry in before}
+    numbers = {name: read_numbers(folder, *chosen) for name, chosen in experiments.items()}
+    after = [_again(entry, experiments[entry.experiment][0], numbers[entry.experiment]) for entry in before]
+    write_index(after, folder)
+    return [new for old, new in zip(before, after, strict=True) if old != new]
+
+
+def _again(entry: IndexEntry, experiment: Experiment, summaries: Sequence[Summary]) -> IndexEntry:
+    shown = next((each for each in experiment.shown if each.name == entry.figure), None)
+    if shown is None:
+        raise ExperimentError(f"{experiment.name} has no figure {entry.figure} any more: report it anew")
+    finding = shown.judge(summaries)
+    return msgspec.structs.replace(
+        entry,
+        paper=shown.paper,
+        title=shown.title,
+        published=shown.published,
+        status=finding.status,
+        measured=said_of(finding, summaries),
+    )
+
+
+def read_numbers(folder: Path, experiment: Experiment, size: Size) -> list[Summary]:
+    """What `numbers_of` has written."""
+    path = numbers_file(folder, experiment)
+    try:
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+    except OSError as error:
+        raise ExperimentError(f"{path}: {error.strerror}; report {experiment.name} anew") from None
+    parameters = sorted(set(rows[0]) - {"metric", *NUMBERS}) if rows else []
+    cases = {_parameters_of(case, parameters): case for case in experiment.cases(size)}
+    try:
+        return [_summary(row, cases[tuple(row[name] for name in parameters)]) for row in rows]
+    except KeyError as error:
+        raise ExperimentError(f"{path}: {error} is no case of {experiment.name}, size {size}: report it anew") from None
+
+
+def _parameters_of(case: Case, parameters: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(case.get(name, "")) for name in parameters)
+
+
+def _summary(row: dict[str, str], case: Case) -> Summary:
+    spread = [float(row[name]) if row[name] else nan for name in NUMBERS[len(COUNTS) :]]
+    return Summary(case, row["metric"], *(int(row[name]) for name in COUNTS), *spread)

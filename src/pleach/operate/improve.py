@@ -4,7 +4,7 @@
       ╰───── every few seconds ◀───────────────────────────────────────────────────────────╯
 
 Decisions are made in `core/optimise/improvement.py`. An `ImproveEngine` turns sightings into flows: in memory here, or
-on Spark (`spark/control/`). Events flow while links are exchanged, and none is lost: a wrong decision costs time only.
+on Spark (spark/control.py). Events flow while links are exchanged, and none is lost: a wrong decision only costs time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.distances import Distances
 from pleach.core.optimise.improvement import ImproveVerdict, Proposal, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
+from pleach.core.optimise.search import SearchEnd, SearchTask, searched
 from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, Sighting, TrafficSample, sampled_traffic, seconds_taken
 from pleach.core.overlay.choice import AUTO, check_fits
 from pleach.core.overlay.plans import Plan

@@ -160,32 +160,23 @@ def whole(low: int, high: int) -> Reader:
     return read
 
 
-def seconds(value: Any, path: Path) -> float:
-    if not _is_number(value) or value < 0:
-        raise _misfit(value, path, "a number of seconds, 0 or more,")
-    return float(value)
+def numeric(wanted: str, is_legal: Callable[[float], bool] = lambda _: True) -> Reader:
+    def read(value: Any, path: Path) -> float:
+        if not _is_number(value) or not is_legal(value):
+            raise _misfit(value, path, wanted)
+        return float(value)
 
-
-def positive_seconds(value: Any, path: Path) -> float:
-    if not _is_number(value) or value <= 0:
-        raise _misfit(value, path, "a number of seconds, more than 0,")
-    return float(value)
-
-
-def number(value: Any, path: Path) -> float:
-    if not _is_number(value):
-        raise _misfit(value, path, "a number")
-    return float(value)
-
-
-def fraction(value: Any, path: Path) -> float:
-    if not _is_number(value) or not 0 <= value <= 1:
-        raise _misfit(value, path, "a number from 0 to 1")
-    return float(value)
+    return read
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+number = numeric("a number")
+fraction = numeric("a number from 0 to 1", lambda value: 0 <= value <= 1)
+seconds = numeric("a number of seconds, 0 or more,", lambda value: value >= 0)
+positive_seconds = numeric("a number of seconds, more than 0,", lambda value: value > 0)
 
 
 def filter_text(value: Any, path: Path) -> str:
@@ -199,20 +190,19 @@ def filter_text(value: Any, path: Path) -> str:
 # Spans and attributes ---------------------------------------------------------------------------------------
 
 
-def span(value: Any, path: Path) -> Span:
-    return _span(value, path, "a number of seconds, 0 or more, or [low, high],", lambda low: low >= 0)
+def interval(wanted: str, is_legal: Callable[[float], bool]) -> Reader:
+    def read(value: Any, path: Path) -> Span:
+        ends = value if isinstance(value, list) else [value, value]
+        if len(ends) != 2 or not all(_is_number(end) and is_legal(end) for end in ends):
+            raise _misfit(value, path, wanted)
+        _refuse_reversed(ends, path)
+        return Span(float(ends[0]), float(ends[1]))
+
+    return read
 
 
-def positive_span(value: Any, path: Path) -> Span:
-    return _span(value, path, "a number of seconds, more than 0, or [low, high],", lambda low: low > 0)
-
-
-def _span(value: Any, path: Path, wanted: str, is_legal: Callable[[float], bool]) -> Span:
-    ends = value if isinstance(value, list) else [value, value]
-    if len(ends) != 2 or not all(_is_number(end) and is_legal(end) for end in ends):
-        raise _misfit(value, path, wanted)
-    _refuse_reversed(ends, path)
-    return Span(float(ends[0]), float(ends[1]))
+span = interval("a number of seconds, 0 or more, or [low, high],", lambda end: end >= 0)
+positive_span = interval("a number of seconds, more than 0, or [low, high],", lambda end: end > 0)
 
 
 def _refuse_reversed(ends: list[Any], path: Path) -> None:

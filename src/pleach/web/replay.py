@@ -7,19 +7,30 @@ step of a reconfiguration, one for each fault, and some at even intervals. Rates
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from pleach.core.events.algebra import overlaps
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Link
 from pleach.core.overlay.plans.topology import link
+from pleach.errors import InvalidInputError, TraceError
+from pleach.lake.manifest import load_manifest
 from pleach.operate.operation import asked_name
-from pleach.scenario.initial_tree import InitialTree
+from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree
 from pleach.scenario.overlay_steps import ASKED, added, removed
-from pleach.trace import Record, RecordKind, judge
+from pleach.trace import Record, RecordKind, judge, total_order
+from pleach.trace.parquet import count_rows, records_in, runs_in
+from pleach.trace.store import trace_files
+from pleach.web.drafts import Draft
+from pleach.web.forms import DashboardRequest
 from pleach.web.snapshot import (
     Broker,
     Client,
@@ -273,3 +284,62 @@ def _moments(records: Sequence[Record], began: float, step: float, even: int) ->
 def _verdict(records: Sequence[Record]) -> dict[str, Any]:
     judged = judge(records).to_dict()
     return {name: judged[name] for name in ("outcome", "found", "unusable", "ordering")}
+
+
+RECORDS_MAX = 1_000_000  # of one run: half a minute, and a gigabyte
+
+
+class TraceSource:
+    """Runs of a lake that the dashboard replays; each is read when a page asks for it.
+
+    Raises TraceError at once where there is nothing to replay.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._files: dict[str, list[Path]] = {}
+        for file in trace_files(path):
+            for run in sorted(runs_in(file)):
+                self._files.setdefault(run, []).append(file)
+        if not self._files:
+            raise TraceError(f"{path}: there are no records in it")
+
+    async def snapshot(self) -> Snapshot:
+        """Only the names of the runs: the page plays a replay."""
+        return Snapshot(SourceInfo(Kind.REPLAY, str(self._path), runs=tuple(sorted(self._files))), 0.0)
+
+    async def draft(self, request: DashboardRequest) -> Draft:
+        raise InvalidInputError(f"{type(request).__name__.lower()}: what is recorded cannot be changed")
+
+    async def detail(self, broker: Node) -> dict[str, Any]:
+        raise InvalidInputError(f"{broker}: a trace has no status of brokers")
+
+    async def interested(self, wanted: Filter) -> dict[Node, list[str]]:
+        """Clients of all runs that subscribed at any time."""
+        return await asyncio.to_thread(self._interested, wanted)
+
+    def _interested(self, wanted: Filter) -> dict[Node, list[str]]:
+        files = sorted({file for files in self._files.values() for file in files})
+        found: dict[Node, set[str]] = {}
+        for record in (record for file in files for record in records_in(file, kind=RecordKind.SUBSCRIBE)):
+            if overlaps(parse_internal(record.filter), wanted):
+                found.setdefault(record.who, set()).add(record.filter)
+        return {client: sorted(found[client]) for client in sorted(found)}
+
+    async def replay(self, run: str) -> dict[str, Any]:
+        if run not in self._files:
+            raise InvalidInputError(f"{self._path} has no run {run!r}")
+        return await asyncio.to_thread(self._replay, run)
+
+    def _replay(self, run: str) -> dict[str, Any]:
+        files = self._files[run]
+        rows = sum(map(count_rows, files))
+        if rows > RECORDS_MAX:
+            raise TraceError(f"{run}: {rows:,} records are too many; a replay takes {RECORDS_MAX:,}; record no sends")
+        records: list[Record] = [record for file in files for record in records_in(file) if record.run == run]
+        return replay_of(run, total_order(records), _outline(files[0]))
+
+
+def _outline(file: Path) -> InitialTree | None:
+    manifest = load_manifest(file.parent)
+    return read_initial_tree(str(manifest.about.get(OUTLINE, ""))) if manifest else None

@@ -9,8 +9,7 @@ from pleach.core.optimise.cost import Costs, Flow, tree_cost
 from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, cost_of_change, deviation, proposed, trimmed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search import Problem
-from pleach.core.optimise.search_starts import SearchTask, searched
+from pleach.core.optimise.search import Problem, SearchTask, searched
 from pleach.core.optimise.sightings import TrafficSample
 from pleach.core.overlay.plans import Topology
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree

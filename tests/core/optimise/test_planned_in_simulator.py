@@ -4,8 +4,7 @@ import pytest
 
 from pleach.core.optimise.cost import delivery_tree, tree_cost
 from pleach.core.optimise.exchange_order import ExchangeOrder
-from pleach.core.optimise.search import Problem, best_of, found_from
-from pleach.core.optimise.search_starts import start_tree
+from pleach.core.optimise.search import Problem, best_of, found_from, start_tree
 from pleach.core.overlay.plans import Topology
 from pleach.sim.run import run_scenario
 from pleach.trace import judge

@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 from pleach.core.optimise.cost import Flow, tree_cost
-from pleach.core.optimise.search import Problem, Rank, best_of, found_from, random_tree
-from pleach.core.optimise.search_starts import STARTS, settled, start_tree
+from pleach.core.optimise.search import STARTS, Problem, Rank, best_of, found_from, random_tree, settled, start_tree
 from pleach.core.overlay.plans import Topology
 from pleach.lab.beyond.settling import SMALL
 from pleach.lab.improve.contenders import costs_of, name_of

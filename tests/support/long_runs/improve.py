@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
 
 
 def _spark_engine(telemetry: Path):
-    from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415 an optional part
+    from pleach.spark.control import SparkEngine  # noqa: PLC0415 an optional part
     from pleach.spark.session import spark_session  # noqa: PLC0415
 
     engine = SparkEngine(spark_session("local[*]"), telemetry)

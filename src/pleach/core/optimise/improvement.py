@@ -23,8 +23,7 @@ from math import fsum, sqrt
 
 from pleach.core.optimise.cost import Costs, Flow, flow_cost
 from pleach.core.optimise.exchange_order import ExchangeOrder, OrderedExchange
-from pleach.core.optimise.search import Problem, best_of
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask
+from pleach.core.optimise.search import Problem, SearchEnd, SearchTask, best_of
 from pleach.core.optimise.settling import DEVIATIONS, EXCHANGE_PASSES
 from pleach.core.optimise.sightings import TrafficSample
 from pleach.core.overlay.plans.topology import Topology

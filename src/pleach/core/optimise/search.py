@@ -11,16 +11,21 @@ exchanged at random, and the search continues from there. Random numbers are pas
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from pleach.core.optimise.cost import Costs, Flow, tree_cost
-from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView
+from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView, gains_on
+from pleach.core.optimise.heuristics import LinkExchangeChoice
+from pleach.core.optimise.ledger import Stretch
+from pleach.core.optimise.reference import maximum_interest_tree, minimum_spanning_tree
 from pleach.core.optimise.replacement import Demand, best_replacement
-from pleach.core.overlay.plans.topology import Topology
+from pleach.core.optimise.settling import worthwhile
+from pleach.core.overlay.plans.topology import Topology, link
 
 T = TypeVar("T")
 
@@ -166,3 +171,92 @@ def draws(stream: str) -> Draws:
     for number in count():
         digest = blake2b(number.to_bytes(8, "little"), key=key, digest_size=8).digest()
         yield (int.from_bytes(digest, "little") >> (64 - _BITS)) / (1 << _BITS)
+
+
+# The start trees: those of other methods, then random ones ------------------------------------------------------------
+
+RADIUS = 3  # hops of a broadcast (S1 Table 5.2)
+RANDOM = "random"
+
+Start: TypeAlias = Callable[[Topology, Problem], Topology]
+
+
+def settled(tree: Topology, problem: Problem) -> Topology:
+    """The tree where settling (`settling.py`) stops if brokers know their neighbourhood. Degrees are not limited."""
+    priced = IndexedFlows.of(problem.flows, problem.costs)
+    indexed = IndexedTree(tree, priced.names)
+    root, content = 0, 0
+    while content < len(priced.names):
+        move = next(_worthwhile(indexed, root, priced, problem), None)
+        if move is None:
+            root, content = (root + 1) % len(priced.names), content + 1
+        else:
+            indexed.exchange(move)
+            content = 0
+    return indexed.topology(priced.names)
+
+
+def _worthwhile(indexed: IndexedTree, root: int, priced: IndexedFlows, problem: Problem) -> Iterator[LinkMove]:
+    view, names = TreeView(indexed, root, priced), priced.names
+    for end in range(root):  # the others request the same links
+        path = view.path(end)
+        if not 2 < len(path) <= RADIUS + 1:
+            continue
+        kinds = view.kinds(path)
+        if not kinds or max(gains_on(path, kinds, priced)) <= 0.0:
+            continue  # a quick test before the full one
+        named = [names[broker] for broker in path]
+        found = [Stretch(frozenset(i for i in range(len(path)) if kind >> i & 1), events) for kind, events in kinds]
+        exchange = worthwhile(named, found, problem.costs)
+        if exchange is not None:
+            yield LinkMove(exchange.gain, path, _place(named, exchange))
+
+
+def _place(path: list[str], exchange: LinkExchangeChoice) -> int:
+    return next(i for i in range(len(path) - 1) if link(path[i], path[i + 1]) == exchange.remove)
+
+
+STARTS: MappingProxyType[str, Start] = MappingProxyType(
+    {
+        "current": lambda tree, _: tree,
+        "settling": settled,
+        "mst": lambda _, problem: minimum_spanning_tree(problem.costs),
+        "mit": lambda _, problem: maximum_interest_tree(problem.flows, problem.costs.brokers),
+    }
+)
+
+
+def name_of_start(number: int) -> str:
+    names = tuple(STARTS)
+    return names[number] if number < len(names) else RANDOM
+
+
+def start_tree(number: int, current: Topology, problem: Problem, stream: Draws) -> Topology:
+    name = name_of_start(number)
+    return random_tree(problem.costs.brokers, stream) if name == RANDOM else STARTS[name](current, problem)
+
+
+class SearchTask(NamedTuple):
+    """The input that all starts share; sent to executors."""
+
+    problem: Problem
+    current: Topology
+    seed: int
+
+
+class SearchEnd(NamedTuple):
+    """The result of a search from one start."""
+
+    number: int
+    found: SearchResult
+
+    @property
+    def name(self) -> str:
+        return name_of_start(self.number)
+
+
+def searched(task: SearchTask, number: int) -> SearchEnd:
+    """The search from one start: a pure function of its number, so that it may run on any machine."""
+    stream = draws(f"plan/{task.seed}/{number}")
+    first = start_tree(number, task.current, task.problem, stream)
+    return SearchEnd(number, found_from(first, task.problem, stream))

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from pleach.core.optimise.reference import lower_bound
-from pleach.core.optimise.search import Problem, best_of
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
+from pleach.core.optimise.search import Problem, SearchEnd, SearchTask, best_of, searched
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.improve.contenders import MIT, MST, TreeBenchmark, costs_of, final_trees, named_tree, numbered_tree
 from pleach.lab.improve.course import HEURISTICS, setting_of, sized

@@ -13,8 +13,7 @@ from pleach.core.mobility.resettling import MoveProtocol
 from pleach.lab.experiment import Figure, Summary, Value, select
 from pleach.lab.figure_style import curve, logarithmic_y
 from pleach.lab.findings import Condition, Finding, judged
-from pleach.lab.s4.mover_runs import LATENCY, MESSAGES
-from pleach.lab.s4.movers import FAMILY, SCAN_US, CoveringWorkload
+from pleach.lab.s4.movers import FAMILY, LATENCY, MESSAGES, SCAN_US, CoveringWorkload
 from pleach.lab.trends import are_told_apart, as_told, ordered
 
 MS = 1_000.0

@@ -24,8 +24,7 @@ from pleach.lab.s4.figures import (
     WORKLOADS,
     Way,
 )
-from pleach.lab.s4.mover_runs import measure
-from pleach.lab.s4.movers import BROKERS, FAMILY, PAUSE_SECONDS, CoveringWorkload
+from pleach.lab.s4.movers import BROKERS, FAMILY, PAUSE_SECONDS, CoveringWorkload, measure
 
 COMPARED = (TRANSACTION, COVERING, SCANNING)
 ALL_WORKLOADS = (

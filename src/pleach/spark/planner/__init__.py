@@ -1,8 +1,8 @@
 """The planner: a cheap tree for the traffic of traces, and a plan to reach it (`pleach overlay plan --from LAKE`).
 
-    records ──flows.py──▶ flows ──┐
+    records ───────────────────▶ flows ─┐
     outlines, operations ──────▶ tree ──┼──job.py──▶ trees, over executors ──▶ the best, with a plan
     prices ────────────────────▶ costs ─┘
 
-Read `job.py` first. The search itself knows nothing of Spark: `pleach.core.optimise.search`.
+The search itself knows nothing of Spark: `pleach.core.optimise.search`.
 """

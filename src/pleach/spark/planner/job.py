@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from pleach.core.messages import Node
@@ -16,8 +16,8 @@ from pleach.core.optimise.cost import Flow
 from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
-from pleach.core.optimise.search import Problem, Rank, SearchResult, best_of
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
+from pleach.core.optimise.search import Problem, Rank, SearchEnd, SearchResult, SearchTask, best_of, searched
+from pleach.core.optimise.sightings import in_order
 from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
@@ -27,7 +27,6 @@ from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
 from pleach.spark.job_errors import explained
 from pleach.spark.lake import spark_schema
-from pleach.spark.planner.flows import HOMES_SCHEMA, at_brokers, flows_in
 from pleach.spark.planner.options import PlannerOptions
 from pleach.trace.records import RecordKind
 from pleach.trace.store import trace_files, traces_in
@@ -186,3 +185,76 @@ def _row(end: SearchEnd) -> tuple[int, int, float, list[str]]:
 def _end(task: SearchTask, number: int, excess: int, cost: float, names: list[str]) -> SearchEnd:
     links = zip(names[::2], names[1::2], strict=True)
     return SearchEnd(number, SearchResult(Rank(excess, cost), Topology.of(links, task.current.brokers)))
+
+
+# Flows: how many events go from which broker to which set of brokers --------------------------------------------------
+
+FROM_CLIENTS = ("Attach", "Publish", "Subscribe", "Unsubscribe")  # messages that go to a client's broker only
+HOMES_SCHEMA = "run string, who string, home string"
+FLOWS_MAX = 200_000
+UNPLACED_SHOWN = 5
+
+
+def at_brokers(records: DataFrame, homes: DataFrame) -> DataFrame:
+    """Publications and deliveries, with the broker at which each took place; null where nothing tells.
+
+    Records of clients do not name a broker. A client starts at its broker in `homes` (HOMES_SCHEMA), and is then at
+    the broker that it last moved to or sent a message to, in the order of its own records.
+    """
+    who = f.when(f.col("client") != "", f.col("client")).otherwise(f.col("node"))
+    rows = records.select("run", who.alias("who"), "n", "kind", "event", _home().alias("home"))
+    needed = rows.where(_is_kind(RecordKind.PUBLISH, RecordKind.DELIVER) | f.col("home").isNotNull())
+    begun = homes.select("run", "who", f.lit(0).alias("n"), f.lit("").alias("kind"), f.lit("").alias("event"), "home")
+    so_far = Window.partitionBy("run", "who").orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    placed = needed.unionByName(begun).withColumn("broker", f.last("home", ignorenulls=True).over(so_far))
+    return placed.where(_is_kind(RecordKind.PUBLISH, RecordKind.DELIVER)).select(
+        "run", "event", "kind", "who", "broker"
+    )
+
+
+def _home() -> Column:
+    """What a record says of where its client is from now on; null for most."""
+    moved = f.regexp_extract("detail", r"^from .* to (.*)$", 1)
+    to_broker = _is_kind(RecordKind.SEND) & f.col("message").isin(*FROM_CLIENTS)
+    return f.when(_is_kind(RecordKind.MOVE), moved).when(to_broker, f.col("peer"))
+
+
+def _is_kind(*kinds: RecordKind) -> Column:
+    return f.col("kind").isin(*(kind.value for kind in kinds))
+
+
+def by_event(placed: DataFrame) -> DataFrame:
+    """Of every event that was published: the publisher's broker, and the others where it was delivered, sorted."""
+    published = f.when(_is_kind(RecordKind.PUBLISH), f.col("broker"))
+    delivered = f.when(_is_kind(RecordKind.DELIVER), f.col("broker"))
+    events = placed.groupBy("run", "event").agg(
+        f.max(published).alias("publisher"), f.collect_set(delivered).alias("consumers")
+    )
+    others = f.array_sort(f.array_remove("consumers", f.col("publisher")))
+    return events.where(f.col("publisher").isNotNull()).select("run", "event", "publisher", others.alias("subscribers"))
+
+
+def counted(events: DataFrame) -> DataFrame:
+    """Events that go from one broker to the same others, together."""
+    return events.groupBy("publisher", "subscribers").agg(f.count("*").alias("events"))
+
+
+def flows_in(placed: DataFrame) -> tuple[Flow, ...]:
+    """All flows, in an order of their own. Raises TraceError where they cannot be known."""
+    _refuse_unplaced(placed)
+    rows = placed.transform(by_event).transform(counted).limit(FLOWS_MAX + 1).collect()
+    if len(rows) > FLOWS_MAX:
+        raise TraceError(f"more than {FLOWS_MAX:,} sets of brokers share events; plan from fewer runs (--run)")
+    return tuple(sorted(map(_flow, rows), key=in_order))
+
+
+def _flow(row: Row) -> Flow:
+    return Flow(row["publisher"], frozenset(row["subscribers"]), float(row["events"]))
+
+
+def _refuse_unplaced(placed: DataFrame) -> None:
+    lost = placed.where(f.col("broker").isNull()).select("run", "who").distinct()
+    found = lost.orderBy("run", "who").limit(UNPLACED_SHOWN).collect()
+    if found:
+        names = ", ".join(f"{row['who']} (run {row['run']})" for row in found)
+        raise TraceError(f"the broker of these clients is unknown: {names}; record sends, or leave the run out")

@@ -1,7 +1,7 @@
 """One seed of one exchange protocol, and everything that the protocol promises of it.
 
 Every protocol leaves a tree with tables that agree, in which everything reaches everyone. What it promises beyond that
-stands in `pleach.lab.exchanges.promises`. Consecutive seeds go through all
+stands in `pleach.lab.exchanges.table1_figures`. Consecutive seeds go through all
 orders and all routing policies but hierarchical ones.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pleach.lab.exchanges.promises import Promise, promised
 from pleach.lab.exchanges.table1 import ProtocolRow
+from pleach.lab.exchanges.table1_figures import Promise, promised
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.networks import BY_NAME, Combination

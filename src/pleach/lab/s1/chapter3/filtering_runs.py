@@ -56,35 +56,14 @@ SUBSCRIPTIONS: dict[Size, Sequence[int]] = {
 }
 
 
-def leases(refresh: int) -> str:
-    return f"leases {refresh}"
-
-
-def leases_as_printed(refresh: int) -> str:
-    return f"leases as printed {refresh}"
-
-
-def control(refresh: int) -> str:
-    return f"control {refresh}"
-
-
-def saved(rate: float) -> str:
-    """Messages that carry events, against flooding."""
-    return f"saved {rate:g}"
-
-
-def saved_from_root(rate: float) -> str:
-    """… if all were published at the root."""
-    return f"saved from root {rate:g}"
-
-
-def detour(rate: float) -> str:
-    return f"detour {rate:g}"
-
-
-def crowd(count: int) -> str:
-    """The share of leaves and classes with so many subscriptions."""
-    return f"share with {count}"
+# Names of metrics, by the interval of renewals, the rate of publications, or a number of subscriptions.
+leases = "leases {}".format
+leases_as_printed = "leases as printed {}".format
+control = "control {}".format
+saved = "saved {:g}".format  # messages that carry events, against flooding
+saved_from_root = "saved from root {:g}".format  # … if all were published at the root
+detour = "detour {:g}".format
+crowd = "share with {}".format  # of leaves and classes with so many subscriptions
 
 
 def cases(size: Size) -> list[Case]:

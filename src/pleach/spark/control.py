@@ -1,4 +1,4 @@
-"""An engine of the control loop: each round writes a file, which Structured Streaming turns into flows.
+"""An engine of the control loop (operate/improve.py): each round writes a file, which a stream turns into flows.
 
     sightings ──▶ look-000000017.parquet ──readStream──▶ micro-batch ──▶ flows of the window ──▶ search over executors
 
@@ -17,16 +17,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.search import DEGREE_MIN, Problem
-from pleach.core.optimise.search_starts import SearchEnd, SearchTask
+from pleach.core.optimise.search import DEGREE_MIN, Problem, SearchEnd, SearchTask
 from pleach.core.optimise.sightings import HASH_BITS, HASH_MAX, SPREAD, Sighting, TrafficSample
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import SparkError
 from pleach.lake.arrow import arrow_type, load_arrow
 from pleach.spark.job_errors import explained
 from pleach.spark.lake import spark_schema
-from pleach.spark.planner.flows import flows_in
-from pleach.spark.planner.job import searched_on_spark
+from pleach.spark.planner.job import flows_in, searched_on_spark
 
 LOOKS = "looks"
 CHECKPOINT = "checkpoint"
