@@ -41,8 +41,8 @@ def test_an_exchange_along_the_cycle_is_one_request():
 def test_an_exchange_by_swaps_is_a_plan_whose_steps_wait_for_each_other():
     actions = script_of(cycle(exchange="swaplink")).actions
     assert actions == {
-        "1": (ScriptedRequests(RequestSwap("1.2", "1", "3", "4"), after=("1.1",)),),
-        "3": (ScriptedRequests(RequestSwap("1.1", "3", "2", "1")),),
+        "1": (ScriptedRequests(RequestSwap("1.2", "1", "3", "4", "swaplink"), after=("1.1",)),),
+        "3": (ScriptedRequests(RequestSwap("1.1", "3", "2", "1", "swaplink")),),
     }
 
 

@@ -45,7 +45,7 @@ def test_what_an_operator_asks_for_is_an_action_of_the_broker_that_is_asked():
     chain = Chain(brokers="abc", clients=(client("x", "b"),), steps=(SWAP, JOIN, LEAVE))
     script = script_of(chain.scenario())
     assert script.actions == {
-        "a": (ScriptedRequests(RequestSwap("1", "a", "b", "c")),),
+        "a": (ScriptedRequests(RequestSwap("1", "a", "b", "c", "swaplink")),),
         "b": (ScriptedRequests(RequestRemove("3", "b")),),
         "d": (ScriptedRequests(RequestAdd("2", "b")),),
     }

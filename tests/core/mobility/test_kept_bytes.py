@@ -26,7 +26,7 @@ def check(world):
         assert machine.kept_bytes == MovementSeam(machine.movements).kept_bytes
         total += machine.kept_bytes
         restarted = Mobility(broker._context)
-        broker._context.reset_hooks.remove(restarted)
+        broker._context.reset_hooks.remove(restarted.peer_reset)
         restarted.restore(machine.capture())
         assert restarted.kept_bytes == machine.kept_bytes
     return total
