@@ -60,7 +60,7 @@ def test_what_is_missing_is_named(tmp_path, change, reason):
     [
         ("e1 = 0.8", "e9 = 0.8", "'e9', which is not in the tree"),
         ('["west", "w1"]', '["w2", "w2"]', "no path leads|do not make a tree"),
-        ("lifetime = 600.0", "lifetime = -1.0", "a lifetime of -1.0 s"),
+        ("lifetime = 600.0", "lifetime = -1.0", "lifetime is -1.0 s"),
         ("count = 500", 'count = "many"', "classes.*count"),
         ("count = 500", "color = 500", "unknown field `color`"),
         ('root = "hq"', "root = hq", "Invalid value"),
