@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from pleach.core.links.batch import Batch, Journalled
 from pleach.core.messages import decode
+from pleach.core.messages.runs import is_run
 from pleach.errors import SettingsError
 from pleach.server.store import Store
 
 VARIABLE = "PLEACH_DEBUG_KILL_AT"
-TAG_BYTES = 8  # at most, before the name of a message's type
 
 
 class CrashHook(NamedTuple):
@@ -54,11 +54,9 @@ class CrashingStore(Store):
             _die()
 
     def _is_meant(self, entry: Journalled) -> bool:
-        """Its name is within the first bytes of a message, so that not all of them have to be read."""
-        name = self.crash_hook.message
-        if entry.payload is None or name.encode() not in entry.payload[: len(name) + TAG_BYTES]:
+        if entry.payload is None or is_run(entry.payload):
             return False
-        return type(decode(entry.payload)).__name__ == name
+        return type(decode(entry.payload)).__name__ == self.crash_hook.message
 
 
 def _die() -> None:
