@@ -16,7 +16,6 @@ from pleach.core.timing import jitter
 
 RETRIES_MAX = 8
 RETRY_SECONDS = 0.05  # doubles with each attempt, times a factor between 0.5 and 1.5
-RETRIES_SECONDS_MAX = 1.5 * RETRY_SECONDS * 2 ** (RETRIES_MAX + 1)  # all of them together
 
 Request: TypeAlias = RequestSwap | RequestRemove | RequestExchange | RequestMove
 

@@ -56,8 +56,9 @@ class Swapping(msgspec.Struct):
     @property
     def is_over(self) -> bool:
         """Whether the broker has closed its paths, and every event of which it has a copy has come straight, too."""
-        awaited = {SwapRole.A: (BA,), SwapRole.B: (AB,), SwapRole.C: (AB, BA)}[self.role]
-        return self.phase is SwapPhase.ADOPTED and all(map(self.is_closed, awaited)) and not self.owed
+        if self.phase is not SwapPhase.ADOPTED or self.owed:
+            return False  # asked after every event
+        return all(map(self.is_closed, {SwapRole.A: (BA,), SwapRole.B: (AB,), SwapRole.C: (AB, BA)}[self.role]))
 
     @property
     def others(self) -> tuple[Node, Node]:
