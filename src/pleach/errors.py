@@ -101,6 +101,16 @@ class SettingsError(InvalidInputError):
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
 
 
+class CertificateError(InvalidInputError):
+    """An unusable certificate, key or membership list: the file, the reason, and the remedy."""
+
+    def __init__(self, file: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{file}: {reason}; {remedy}" if file else f"{reason}; {remedy}")
+        self.file = file
+        self.reason = reason
+        self.remedy = remedy
+
+
 class ComponentError(PleachError):
     """A component that cannot be hosted, moved or restored: its name, and the reason."""
 
@@ -215,6 +225,15 @@ class ConnectError(ClientError):
         tried = "; ".join(f"{address}: {reason}" for address, reason in attempts.items())
         super().__init__(f"no broker answers ({tried}); is it running, and are these its client addresses?")
         self.attempts = dict(attempts)
+
+
+class TlsError(ClientError, ConnectionError):
+    """A connection that TLS, or the certificate of the other side, does not permit: the reason, and the remedy."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"TLS: {reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
 
 
 class RefusedError(ClientError):

@@ -32,6 +32,7 @@ COMMANDS = (
     "bench",
     "doctor",
     "broker",
+    "certs",
     "pub",
     "sub",
     "live",
