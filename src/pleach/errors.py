@@ -227,13 +227,16 @@ class ConnectError(ClientError):
         self.attempts = dict(attempts)
 
 
-class TlsError(ClientError, ConnectionError):
+class TlsError(ConnectError, ConnectionError):
     """A connection that TLS, or the certificate of the other side, does not permit: the reason, and the remedy."""
 
     def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(f"TLS: {reason}; {remedy}")
+        super().__init__({})  # there is no address yet
         self.reason = reason
         self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"TLS: {self.reason}; {self.remedy}"
 
 
 class RefusedError(ClientError):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
+import typer.main
 
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import CHOICES
 from pleach.core.overlay.plans import Link, Topology
 from pleach.errors import InvalidInputError
+from pleach.net.own_tls import speak_as
 
 EXIT_REFUSED = 1
 VIA = "PLEACH_VIA"
@@ -21,6 +23,10 @@ STDIN = "-"
 Via: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(envvar=VIA, help="Admin address (HOST:PORT) of any broker, or a directory with ready lines."),
+]
+TLS = "PLEACH_TLS"
+TlsOption: TypeAlias = Annotated[
+    Path | None, typer.Option(envvar=TLS, help="Connect with TLS: a directory that `pleach certs` has made.")
 ]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -31,6 +37,23 @@ Protocol: TypeAlias = Annotated[
 DetachAbsent: TypeAlias = Annotated[
     bool, typer.Option("--detach-absent", help="End the sessions of clients that are not connected.")
 ]
+
+
+def _speak_as(_context: Any, _option: Any, tls: Path | None) -> None:
+    speak_as(tls)
+
+
+def _carrier(tls: TlsOption = None) -> None:
+    """Typer makes options for functions only."""
+
+
+def tls_option() -> Any:
+    """The option `--tls` of a command that asks brokers: who this process is to them is set when it is read."""
+    app = typer.Typer()
+    app.command()(_carrier)
+    option = next(each for each in typer.main.get_command(app).params if each.name == "tls")
+    option.expose_value, option.callback = False, _speak_as
+    return option
 
 
 def places(via: list[str] | None) -> list[str]:

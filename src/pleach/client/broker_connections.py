@@ -20,9 +20,10 @@ from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Data, Frame, Ping
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import FallbackBrokers, Message, Node
-from pleach.errors import AddressError
+from pleach.errors import AddressError, CertificateError, TlsError
 from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses, why
 from pleach.net.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
+from pleach.net.own_tls import TlsFiles, dialling_side
 
 ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
 ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
@@ -40,6 +41,7 @@ class ConnectionOwner(msgspec.Struct, frozen=True):
     frame: Callable[[BrokerConnection, Frame], None]
     data: Callable[[BrokerConnection, list[Data]], None]
     lost: Callable[[BrokerConnection], None]
+    tls: TlsFiles | None = None  # None: plain
 
 
 class BrokerConnection:
@@ -56,6 +58,7 @@ class BrokerConnection:
         self._greeted: asyncio.Future[None] | None = None  # of the attempt under way
         self._lost = asyncio.Event()
         self._is_over = False
+        self.refusal: TlsError | None = None  # why TLS was refused, at the last attempt
         self._is_answered = False  # in this round, by another broker of the network
         self._handlers = Handlers(self._on_frame, self._on_lost, on_data=self._on_data)
 
@@ -135,9 +138,11 @@ class BrokerConnection:
 
     async def _dial(self, address: Address) -> str:
         self._greeted = asyncio.get_running_loop().create_future()
+        self.refusal = None
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
-                connection = await open_connection(address.host, address.port, self._handlers)
+                side = dialling_side(self._owner.tls) if self._owner.tls is not None else None
+                connection = await open_connection(address.host, address.port, self._handlers, side)
                 self._connection = connection
                 self._lost.clear()
                 self._owner.made(self)
@@ -145,6 +150,11 @@ class BrokerConnection:
         except TimeoutError:
             await self._drop_connection("no answer")
             return f"no answer within {ATTEMPT_SECONDS_MAX:g} s"
+        except TlsError as error:
+            self.refusal = error
+            return str(error)
+        except CertificateError as error:  # while new files are written, for example
+            return str(error)
         except OSError as error:
             return why(error)
         return ""
@@ -177,7 +187,8 @@ class BrokerConnection:
         self._connection = None
         self._owner.lost(self)
         if self._greeted is not None and not self._greeted.done():
-            self._greeted.set_exception(ConnectionError(reason))
+            failure = connection.tls.failure if connection.tls is not None else None
+            self._greeted.set_exception(failure or ConnectionError(reason))
         self._lost.set()
 
 

@@ -36,6 +36,7 @@ from pleach.core.messages.runs import Run
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
+from pleach.net.own_tls import TlsFiles
 from pleach.trace.broker_losses import HELD
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class ClientOptions(msgspec.Struct, frozen=True):
     heartbeat: float  # seconds between our heartbeats
     patience: float  # seconds of the broker's silence that end a connection
     observer: Callable[[Observe], None] | None
+    tls: TlsFiles | None = None
 
     def observe(self, observed: Sequence[Observe]) -> None:
         """Tell the observer, if there is one."""
@@ -164,7 +166,7 @@ class SessionDriver:
         self._epoch = time.time_ns()
         self._confirmed = 0  # payloads that were confirmed to the broker
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
-        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost)
+        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost, options.tls)
         self._connections = BrokerConnections(options.name, options.addresses, owner)
         self._error: ClientError | None = None
         self._turn = LoopTurn(self.settle)
@@ -215,7 +217,7 @@ class SessionDriver:
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
-        """Connect; raises ConnectError if no broker has answered in time."""
+        """Connect; raises ConnectError if no broker has answered in time, TlsError if TLS is the reason."""
         deadline = time.monotonic() + self._options.connect_timeout
         for pause in backoff():
             attempts = await self._connections.current.dial_all()
@@ -224,7 +226,7 @@ class SessionDriver:
             if not attempts:
                 break
             if time.monotonic() + pause > deadline:
-                raise ConnectError(attempts)
+                raise self._connections.current.refusal or ConnectError(attempts)
             await asyncio.sleep(pause)
         self._connections.keep(self._connections.current)
         self._connections.spawn(self._keep_ticking())

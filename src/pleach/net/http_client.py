@@ -9,6 +9,7 @@ import msgspec
 
 from pleach.errors import SettingsError, UnreachableError
 from pleach.net.addresses import parse_address, why
+from pleach.net.own_tls import open_streams
 
 ANSWER_BYTES_MAX = 64 * 1_048_576
 SECONDS_MAX = 5.0
@@ -52,7 +53,7 @@ async def _exchange(address: str, request: bytes) -> tuple[bytes, bytes]:
         host, port = parse_address(address, key="admin address")
     except SettingsError as error:
         raise UnreachableError(address, f"{error.reason}; {error.remedy}") from None
-    reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await open_streams(host, port)
     answer = bytearray()
     try:
         writer.write(request)

@@ -23,6 +23,7 @@ from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
+from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature, Features
 from pleach.server.healing.guardian import Guardian
 from pleach.server.healing.neighbour_info import NeighbourReports
@@ -104,6 +105,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
+        TransportSecurity(parts.settings, settings.tls, parts.counters.clients) if settings.tls else None,
         Dialling(parts.directory, parts.links, dial) if dial else None,
         Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),

@@ -19,12 +19,14 @@ from typing import NamedTuple, TypeAlias
 from pleach.core.links.frames import FRAME_BYTES_MAX, Data, Frame, Hello
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
-from pleach.errors import PleachError, SettingsError
+from pleach.errors import PleachError, SettingsError, TlsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
+from pleach.net.own_tls import own_tls
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
+from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature
 from pleach.server.http.page import Mount
 from pleach.server.http.server import AdminServer, site_of
@@ -81,10 +83,16 @@ class Daemon:
         store, epoch = open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial)
 
+    @property
+    def _security(self) -> TransportSecurity | None:
+        return self.node.features.get(TransportSecurity)
+
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
         self._install_signals()
+        if self._security is not None:
+            own_tls.set(self._security.dialling)
         features, ring = self.node.features, self.node.features.get(RingMember)
         ready = await self._listen()
         self.node.directory.listens_at(ready.client, ready.peer, ready.admin)
@@ -111,18 +119,21 @@ class Daemon:
 
     async def _listen(self) -> BrokerReady:
         settings, node = self.node.settings, self.node
+        tls = self._security.operators if self._security is not None else None
         admin = AdminServer(site_of(node, self.count_traffic, self._mounts))
         clients = await self._open("client_listen", settings.client_listen, self._listener(Port.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Port.PEERS))
-        operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
+        operators = await self._open("admin_listen", settings.admin_listen, partial(admin.listen, tls=tls))
         is_durable = node.committer.is_durable
         if not is_durable:
             log.warning("in memory only: what is under way is lost when this process ends (give --data-dir to keep it)")
         return BrokerReady(node.broker.name, clients, peers, operators, is_durable)
 
     def _listener(self, port: Port) -> Listener:
-        handlers = self._handlers(port, self._made)
-        return lambda host, number: listen(host, number, handlers)
+        handlers, security = self._handlers(port, self._made), self._security
+        return lambda host, number: listen(
+            host, number, handlers, lambda: security.listening(port) if security is not None else None
+        )
 
     def _handlers(self, port: Port, on_made: Callable[[Connection], None] = lambda _: None) -> Handlers:
         is_healing = self.node.settings.heal is not None
@@ -193,6 +204,8 @@ class Daemon:
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
+        if connection.tls is not None and connection.tls.failure is not None:
+            self.node.counters.clients.tls_refused += 1
         match self.connections.remove(connection):
             case ConnectionRole(RoleKind.PEER, peer):
                 log.info("connection with %s ended: %s", peer, reason)
@@ -218,7 +231,11 @@ class Daemon:
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                connection = await open_connection(address.host, address.port, self._handlers(Port.PEERS))
+                side = self._security.dialling(peer) if self._security is not None else None
+                connection = await open_connection(address.host, address.port, self._handlers(Port.PEERS), side)
+        except TlsError as error:
+            log.warning("%s at %s: %s", peer, known, error)
+            return False
         except (OSError, TimeoutError, SettingsError) as error:
             log.debug("%s does not answer: %s", peer, error)
             return False
@@ -264,9 +281,21 @@ class Daemon:
         applied, waiting = _differences(current, wanted)
         taken = [key for key in RELOADABLE if getattr(applied, key) != getattr(current, key)]
         self.node.apply(applied)
+        self._check_certificates()
         set_log_level(applied.log_level)
         later = f"; after a restart: {', '.join(waiting)}" if waiting else ""
         log.info("settings read again; taken over: %s%s", ", ".join(taken) or "nothing", later)
+
+    def _check_certificates(self) -> None:
+        """End connections of those who are not members any more, or whose certificate is revoked."""
+        for connection in self.connections:
+            if connection.tls is None or not connection.tls.is_secured:
+                continue
+            try:
+                connection.tls.check(connection.tls.node)
+            except TlsError as error:
+                log.warning("connection with %s ended: %s", connection.tls.node or connection.peername, error)
+                connection.close(str(error))
 
     def _end(self, code: int, reason: str) -> None:
         """The node says that the process must end. Code 0: in good order."""

@@ -28,6 +28,7 @@ class ClientCounters(msgspec.Struct):
         int, "Absent clients without subscriptions that were forgotten because they were too many."
     ] = 0
     names_refused: Annotated[int, "Subscriptions and advertisements that were refused because a limit was reached."] = 0
+    tls_refused: Annotated[int, "Connections that were refused for their TLS or their certificate."] = 0
     strangers_closed: Annotated[int, "Connections that were refused or ended for what they sent, or did not send."] = 0
 
 
@@ -130,6 +131,7 @@ GAUGES = {
     "pleach_remote_entries": Gauge("Subscriptions held for neighbours."),
     "pleach_lease_away": Gauge("Peers that are away: their entries do not expire.", default=(MetricSample(0),)),
     "pleach_rebuild_last_round_seconds": Gauge("How long ago the last round began."),
+    "pleach_certificate_expiry_days": Gauge("Days until the broker's own certificate expires."),
     "pleach_improve_reach_milliseconds": Gauge("Measured delay to a broker, one way.", "broker"),
 }
 

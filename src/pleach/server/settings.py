@@ -9,6 +9,7 @@
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
+    tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
 """
@@ -32,6 +33,7 @@ from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import SettingsError, place_and_reason
 from pleach.net.addresses import host_of, parse_address
+from pleach.server.door.tls_settings import TlsSettings, tls_complaints
 from pleach.server.healing.settings import HealSettings, StandInSettings, heal_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
 from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
@@ -115,6 +117,7 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
     zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
+    tls: TlsSettings | None = None  # None: connections are plain
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: BrokerLimits = BrokerLimits()
@@ -150,6 +153,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
         "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
+        "tls": ("PLEACH_TLS_", TlsSettings),
     }
 )
 # What a running broker applies when it reads its settings again; the rest waits for a restart.
@@ -350,6 +354,8 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
         yield from _improve_complaints(settings, settings.improve)
+    if settings.tls is not None:
+        yield from tls_complaints(settings.tls)
     yield from _limit_complaints(settings.limits)
 
 

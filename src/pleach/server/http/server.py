@@ -15,6 +15,7 @@ any name and is told of no client.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
@@ -91,8 +92,11 @@ class AdminServer:
         self._site = site
         self._open = 0
 
-    async def listen(self, host: str, port: int) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX)
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> asyncio.Server:
+        patience = REQUEST_SECONDS_MAX if tls is not None else None
+        return await asyncio.start_server(
+            self._serve, host, port, limit=REQUEST_BYTES_MAX, ssl=tls, ssl_handshake_timeout=patience
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1

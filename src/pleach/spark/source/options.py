@@ -43,6 +43,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     shares: tuple[Share, ...]
     rows_max: int  # in a batch; 0: no limit
     patience: float  # seconds
+    tls: str = ""  # directory of certificates, on every executor; empty: no TLS
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     addresses: tuple[Address, ...]
     patience: float
     order_by: tuple[str, ...]
+    tls: str = ""
 
 
 def batch_options(given: Mapping[str, str]) -> BatchOptions:
@@ -61,20 +63,20 @@ def batch_options(given: Mapping[str, str]) -> BatchOptions:
 
 
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
-    options = _known(given, ("brokers", "name", "filter", "split", "maxRowsPerBatch", "patience"))
+    options = _known(given, ("brokers", "name", "filter", "split", "maxRowsPerBatch", "patience", "tls"))
     name, addresses = _name(options), _addresses(options)
     wanted = _filter(options.get("filter", "TRUE"), "filter")
     texts = split_texts(options.get("split", ""))
     if len(texts) > SPLITS_MAX:
         raise _wrong("split", f"{len(texts)} parts", f"at most {SPLITS_MAX} are possible")
     rows_max = int(_number(options, "maxrowsperbatch", 0))
-    return StreamOptions(_shares(name, addresses, wanted, texts), rows_max, _patience(options))
+    return StreamOptions(_shares(name, addresses, wanted, texts), rows_max, _patience(options), options.get("tls", ""))
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    options = _known(given, ("brokers", "name", "patience", "orderBy"))
+    options = _known(given, ("brokers", "name", "patience", "orderBy", "tls"))
     columns = tuple(part.strip() for part in options.get("orderby", "").split(",") if part.strip())
-    return SinkOptions(_name(options), _addresses(options), _patience(options), columns)
+    return SinkOptions(_name(options), _addresses(options), _patience(options), columns, options.get("tls", ""))
 
 
 def split_texts(text: str) -> list[str]:

@@ -55,7 +55,8 @@ class Work:
         who = Identity(name, epoch)
         turn = partition % len(self._options.addresses)
         place = self._options.addresses[turn : turn + 1]  # always the same broker, which has the state of the epoch
-        publish_once(place, who, _numbered(drafts, who), patience=self._options.patience)
+        patience, tls = self._options.patience, self._options.tls or None
+        publish_once(place, who, _numbered(drafts, who), patience=patience, tls=tls)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
