@@ -102,17 +102,18 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
     settings = parts.settings()
     absent, reports = AbsentClients(parts), NeighbourReports(parts)
     leaving = Leaving(parts, absent, on_end)
+    security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
-        TransportSecurity(parts.settings, settings.tls, parts.counters.clients) if settings.tls else None,
+        security,
         Dialling(parts.directory, parts.links, dial) if dial else None,
         Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
         reports,
         Guardian(parts, reports),
         _death_witness(parts, store) if settings.heal else None,
-        RingMember(parts, settings.ring, leaving) if settings.ring else None,
+        RingMember(parts, settings.ring, leaving, security) if settings.ring else None,
         leaving,
         absent,
         Probes(parts, number=time.time_ns()),

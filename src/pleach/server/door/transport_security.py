@@ -7,6 +7,7 @@ Rule 2: files that are unusable are refused as a whole: the old ones stay in use
 
 from __future__ import annotations
 
+import base64
 import logging
 import ssl
 import time
@@ -19,7 +20,7 @@ from pleach.net.tls_layer import TlsSide
 from pleach.server.door.tls_settings import TlsSettings
 from pleach.server.feature import Feature
 from pleach.server.links import Port
-from pleach.server.metrics import ClientCounters, MetricSample
+from pleach.server.metrics import MetricSample
 from pleach.server.settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -32,11 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class TransportSecurity(Feature):
-    def __init__(self, settings: Callable[[], BrokerSettings], tls: TlsSettings, counters: ClientCounters) -> None:
+    def __init__(self, settings: Callable[[], BrokerSettings], tls: TlsSettings) -> None:
         """Raises SettingsError where the files are unusable."""
         self._settings = settings
         self._tls = tls
-        self._counters = counters
         self._warned_at = 0.0
         try:
             self.credentials = _loaded(tls, settings(), 0)
@@ -117,13 +117,14 @@ class TransportSecurity(Feature):
 
 
 def _loaded(tls: TlsSettings, settings: BrokerSettings, known_number: int) -> Credentials:
+    from pleach.access.certificates import public_bytes  # noqa: PLC0415
     from pleach.access.identity import IdentityKind  # noqa: PLC0415 - brokers without TLS start sooner
     from pleach.access.tls import Credentials, Tls  # noqa: PLC0415
 
     files = Tls(tls.path("authority"), tls.path("certificate"), tls.path("key"), tls.path("members"))
     credentials = Credentials(files, time.time(), known_number=known_number)
     identity = credentials.identity
-    if identity is None or identity.kind is not IdentityKind.BROKER:
+    if identity is None or credentials.key is None or identity.kind is not IdentityKind.BROKER:
         raise CertificateError(files.certificate, f"of {identity}, not of a broker", "give that of this broker")
     node = settings.name
     if credentials.members is None:
@@ -131,6 +132,9 @@ def _loaded(tls: TlsSettings, settings: BrokerSettings, known_number: int) -> Cr
     if reason := credentials.members.why_not(identity.name, node):
         remedy = f"give the files of {node}, and a list that it is on"
         raise CertificateError(files.certificate, f"{node} may not use it: {reason}", remedy)
+    own = credentials.members.brokers[identity.name].key
+    if base64.b64decode(own) != public_bytes(credentials.key):
+        raise CertificateError(files.members, f"the list has another key of {identity.name}", "copy the newest list")
     for wanted in (ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL):
         credentials.listening(wanted)  # now: the files may be others when somebody comes
     return credentials
