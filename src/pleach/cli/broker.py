@@ -94,9 +94,18 @@ def _table(**values: Any) -> dict[str, Any] | None:
 def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> None:
     settings = load()
     if not is_run:
+        _check_files(settings)
         typer.echo(effective(settings))
         return
     raise typer.Exit(_run(settings, load))
+
+
+def _check_files(settings: BrokerSettings) -> None:
+    """Raises CertificateError where certificates are unusable."""
+    if settings.tls is not None:
+        from pleach.server.door.transport_security import TransportSecurity  # noqa: PLC0415
+
+        TransportSecurity(lambda: settings, settings.tls)
 
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:

@@ -32,7 +32,7 @@ from pleach.core.overlay.choice import CHOICES, INSTEAD, Circumstances, why_not
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import SettingsError, place_and_reason
-from pleach.net.addresses import host_of, parse_address
+from pleach.net.addresses import host_of, is_loopback, parse_address
 from pleach.server.door.tls_settings import TlsSettings, tls_complaints
 from pleach.server.healing.settings import HealSettings, StandInSettings, heal_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
@@ -118,6 +118,7 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
     heartbeat: float = 1.0
     zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
     tls: TlsSettings | None = None  # None: connections are plain
+    insecure: bool = False  # whether it may listen beyond the loopback without TLS and without rights
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: BrokerLimits = BrokerLimits()
@@ -295,6 +296,7 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
             yield from _address_complaints(key, text, is_dialled=True)
     for peer, text in sorted(settings.peers.items()):
         yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
+    yield from _exposure_complaints(settings)
     yield from _choice_complaints(settings)
     if not 0.0 <= settings.merge_bound < 1.0:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
@@ -312,6 +314,18 @@ def _choice_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str
         yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(CHOICES)}"
     if reason := why_not(settings.exchange, settings.circumstances):
         yield "exchange", f"with [heal], {reason}", INSTEAD
+
+
+def _exposure_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    """Who listens to other machines needs both doors: who is who, and who may what."""
+    missing = [f"[{key}]" for key in ("tls", "access") if getattr(settings, key, None) is None]
+    if settings.insecure or not missing:
+        return
+    for key in ("client_listen", "peer_listen", "admin_listen"):
+        if not is_loopback(getattr(settings, key)):
+            reason = f"{getattr(settings, key)} is open to other machines, and {' and '.join(missing)} missing"
+            remedy = "give [tls] and [access], listen on 127.0.0.1, or say insecure = true (PLEACH_INSECURE=true)"
+            yield key, reason, remedy
 
 
 def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Iterator[tuple[str, str, str]]:

@@ -30,9 +30,7 @@ class TlsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def tls_complaints(tls: TlsSettings) -> Iterator[tuple[str, str, str]]:
+    """The files themselves are read, and checked, when the broker starts (transport_security.py)."""
     for key in FILES:
-        path = tls.path(key)
-        if not path:
+        if not tls.path(key):
             yield f"tls.{key}", "missing", "give it, or tls.directory as `pleach certs broker` has made it"
-        elif not Path(path).is_file():
-            yield f"tls.{key}", f"{path} is no file", "make it with `pleach certs broker`"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pleach.core.messages import Node
-from pleach.errors import CertificateError, SettingsError, TlsError
+from pleach.errors import CertificateError, TlsError
 from pleach.net.tls_layer import TlsSide
 from pleach.server.door.tls_settings import TlsSettings
 from pleach.server.feature import Feature
@@ -34,14 +34,11 @@ log = logging.getLogger(__name__)
 
 class TransportSecurity(Feature):
     def __init__(self, settings: Callable[[], BrokerSettings], tls: TlsSettings) -> None:
-        """Raises SettingsError where the files are unusable."""
+        """Raises CertificateError where the files are unusable."""
         self._settings = settings
         self._tls = tls
         self._warned_at = 0.0
-        try:
-            self.credentials = _loaded(tls, settings(), 0)
-        except (CertificateError, TlsError) as error:
-            raise SettingsError("tls", error.reason, error.remedy) from None
+        self.credentials = _loaded(tls, settings(), 0)
         self.operators = self.credentials.listening(ssl.CERT_OPTIONAL)  # of their port, for good
         self._warn()
 
@@ -78,7 +75,7 @@ class TransportSecurity(Feature):
         members = self.credentials.members
         try:
             credentials = _loaded(self._tls, self._settings(), members.number if members else 0)
-        except (CertificateError, TlsError) as error:
+        except CertificateError as error:
             log.error("certificates and membership list stay as they are: %s", error)  # noqa: TRY400 - it says it all
             return
         self.credentials = credentials
