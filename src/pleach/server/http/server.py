@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable, Iterable
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from http import HTTPMethod, HTTPStatus
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from pleach.net.allowed_hosts import Hosts, why_foreign
 from pleach.server.absence import AbsentClients
@@ -41,6 +42,8 @@ from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
 from pleach.server.traffic_notes import TrafficNotes
 
+BACKLOG = 1_024  # connections that the system keeps for us; of one more, the client tries again after a second
+ACCEPTED_AT_ONCE_MAX = 128
 RECEIVE_BYTES_MAX = 8_192  # that are read ahead
 REQUEST_SECONDS_MAX = 5.0  # to send a request, and again to take the answer
 HOST_REMEDY = "ask by an address, or by a name that the broker was given with --admin-advertise"
@@ -93,15 +96,28 @@ class AdminServer:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._connections = OpenConnections()
+        self._accepting: set[asyncio.Future[object]] = set()
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
+        loop, listening = asyncio.get_running_loop(), list[int]()
 
         def protocol() -> asyncio.StreamReaderProtocol:
             reader = RequestReader(limit=RECEIVE_BYTES_MAX, loop=loop)
             return asyncio.StreamReaderProtocol(reader, lambda _, writer: self._serve(reader, writer), loop=loop)
 
-        return await loop.create_server(protocol, host, port)
+        def first_protocol() -> asyncio.StreamReaderProtocol:
+            for connection in (each for fileno in listening for each in accepted(fileno)):
+                self._begin(loop.connect_accepted_socket(protocol, connection))
+            return protocol()
+
+        server = await loop.create_server(first_protocol, host, port, backlog=BACKLOG)
+        listening += [each.fileno() for each in server.sockets]
+        return server
+
+    def _begin(self, accepting: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(accepting)
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
 
     async def _serve(self, reader: RequestReader, writer: asyncio.StreamWriter) -> None:
         transport, peer = writer.transport, writer.get_extra_info("peername")
@@ -156,6 +172,23 @@ class AdminServer:
         if route.verb is not None and self._connections.is_busy:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again when some have ended", "too many requests")
         return await route.handler(asked)
+
+
+def accepted(listening: int) -> Iterator[socket.socket]:
+    """Whoever waits to be accepted, up to a bound.
+
+    uvloop accepts one connection in a turn of the loop: behind a crowd of strangers, others would wait for seconds.
+    """
+    listener = socket.socket(fileno=listening)
+    try:
+        listener.settimeout(0.0)
+        for _ in range(ACCEPTED_AT_ONCE_MAX):
+            connection, _ = listener.accept()
+            yield connection
+    except OSError:  # nobody else waits; or there are too many open files, which the server itself tells
+        return
+    finally:
+        listener.detach()
 
 
 class RequestReader(asyncio.StreamReader):
