@@ -9,10 +9,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from pleach.cli.arguments import Via
 from pleach.cli.interrupt import run_until_interrupted
+from pleach.cli.terminal import Console
 from pleach.errors import InvalidInputError, SettingsError, SurveyError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.allowed_hosts import Hosts
