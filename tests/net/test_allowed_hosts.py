@@ -46,7 +46,10 @@ def test_browsers_tell_where_a_request_comes_from():
     assert why_foreign(host) == ""
     assert why_foreign({**host, "origin": "http://127.0.0.1:7300", "sec-fetch-site": "same-origin"}) == ""
     assert "evil.example" in why_foreign({**host, "origin": "http://evil.example"})
+    assert "9999" in why_foreign({**host, "origin": "http://127.0.0.1:9999"})
+    assert "null" in why_foreign({**host, "origin": "null"})
     assert "another site" in why_foreign({**host, "sec-fetch-site": "cross-site"})
+    assert "another site" in why_foreign({**host, "sec-fetch-site": "same-site"})
 
 
 # On a port ---------------------------------------------------------------------------------------------------------
@@ -89,7 +92,13 @@ async def get(admin, path, **fields):
     return await Talk(int(admin.rpartition(":")[2])).ask("GET", path, **fields)
 
 
-@pytest.mark.parametrize("path", ["/status", "/glance", "/overlay/operations", "/overlay/operations/x", "/traffic/0"])
+GET_PATHS = (
+    *("/healthz", "/readyz", "/metrics", "/status", "/glance", "/components"),
+    *("/overlay/operations", "/overlay/operations/x", "/nowhere"),
+)
+
+
+@pytest.mark.parametrize("path", GET_PATHS)
 @pytest.mark.parametrize("host", ["evil.example:7300", ""])
 def test_nothing_is_told_by_a_name_that_was_pointed_at_us(one_broker, path, host):
     answer = one_broker(lambda admin: get(admin, path, Host=host))
@@ -99,8 +108,9 @@ def test_nothing_is_told_by_a_name_that_was_pointed_at_us(one_broker, path, host
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_monitors_may_come_by_any_name(one_broker, path):
-    assert one_broker(lambda admin: get(admin, path, Host="pod-7.monitored")).code == 200
+def test_monitors_may_come_by_address_and_by_names_of_the_machine(one_broker, path):
+    for host in ("127.0.0.1:7300", "10.0.0.2", "localhost", socket.gethostname()):
+        assert one_broker(lambda admin, host=host: get(admin, path, Host=host)).code == 200
 
 
 def test_a_swap_by_a_name_of_the_machine_is_done(tmp_path):

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -17,7 +18,10 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, FrameReader, Hello, encode_frame
 from pleach.core.messages import Along, Forward, Mark, Marked, Publish, Said, Sent, encode
 from pleach.core.messages.runs import encode_event, encode_run
+from pleach.server.http import open_connections
 from support.live.broker_process import RawClient, address, clients, eventually, processes, pump
+from support.live.hostile import open_files
+from support.live.hostile_http import FOLLOWED, HUGE_HEADS, TWO_HOSTS, TWO_LENGTHS
 
 EPOCH = 1_700_000_000_000_000_000
 
@@ -397,3 +401,68 @@ def test_the_operators_pages(expectant):
     assert expectant.get("/status", method="POST")[0] == 405
     assert expectant.get("/" + "x" * 20_000)[0] == 431
     assert expectant.get("/healthz")[0] == 200
+
+
+def raw_answer(broker, data):
+    """All that the operators' port says, until it hangs up."""
+    with socket.create_connection(address(broker.ready["admin"]), timeout=60) as connection:
+        connection.sendall(data)
+        said = b""
+        while received := _received(connection):
+            said += received
+        return said
+
+
+@pytest.mark.parametrize("sources", [["127.0.0.1"], [f"127.0.0.{n}" for n in range(1, 9)]], ids=["one", "eight"])
+def test_silent_connections_to_the_operators_port_keep_nobody_out(broker, sources):
+    before = open_files(broker.process.pid)
+    with ExitStack() as stack:
+        for n in range(400):
+            source = (sources[n % len(sources)], 0)
+            there = stack.enter_context(socket.create_connection(address(broker.ready["admin"]), 60, source))
+            there.sendall(b"" if n % 2 else b"GET /status HTTP/1.1\r\nX: ")
+            if n % 20 == 0:
+                assert broker.get("/healthz")[0] == 200
+        assert broker.get("/healthz")[0] == broker.get("/status")[0] == 200
+        assert open_files(broker.process.pid) <= before + open_connections.WAITING_MAX + 1
+        eventually(lambda: open_files(broker.process.pid) <= before)  # they had five seconds to ask for something
+    assert broker.get("/healthz")[0] == 200
+
+
+def get_paths(broker):
+    """All pages of a real broker, as it lists them itself."""
+    listed = json.loads(broker.get("/nowhere")[1])["remedy"].removeprefix("there are ").split(", ")
+    return [path for path in listed if not path.startswith("POST ")]
+
+
+def test_no_page_is_there_for_a_name_that_was_pointed_at_the_broker(broker):
+    paths = get_paths(broker)
+    assert {"/healthz", "/metrics", "/status", "/dashboard/", "/dashboard/stream"} <= set(paths)
+    for path in (*paths, "/nowhere"):
+        said = raw_answer(broker, f"GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n".encode())
+        assert said.startswith(b"HTTP/1.1 421 "), path
+    assert raw_answer(broker, b"GET /metrics HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421 ")
+
+
+def test_looking_changes_nothing(broker):
+    """Of all that a broker tells, only the counters of this port's own traffic may differ."""
+
+    def told():
+        code, text = broker.get("/status")
+        return code, {key: value for key, value in json.loads(text).items() if key != "counters"}
+
+    before = told()
+    for path in get_paths(broker):
+        if path != "/dashboard/stream":
+            assert broker.get(path)[0] in (200, 301, 404)
+    assert told() == before
+    assert broker.get("/traffic")[0] == broker.get("/traffic", method="PUT")[0] == 405
+
+
+@pytest.mark.parametrize("request_", [*TWO_HOSTS, *TWO_LENGTHS, *FOLLOWED, *HUGE_HEADS])
+def test_a_request_is_read_in_one_way_or_refused(broker, request_):
+    said = raw_answer(broker, request_)
+    assert len(re.findall(rb"HTTP/1\.1 \d", said)) == 1
+    assert b"smuggled" not in said
+    if request_ not in FOLLOWED:
+        assert re.match(rb"HTTP/1\.1 (400|411|421|431|501) ", said)

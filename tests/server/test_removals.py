@@ -16,6 +16,7 @@ from pleach.core.messages import (
     RequestHost,
     RequestSwap,
 )
+from pleach.server.http.page import HttpRequest
 from pleach.server.http.server import operation_pages
 from pleach.server.leaving import Leaving
 from pleach.server.links import Port
@@ -25,7 +26,8 @@ from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 async def ask(world):
     """An operator asks for the removal, for now without waiting for its end."""
     body = {"broker": "b", "detach_absent": True, "operation": "r", "timeout": 0.0}
-    page = await operation_pages(world.node).actions["/overlay/remove"](json.dumps(body).encode())
+    remove = next(route for route in operation_pages(world.node).routes if route.path == "/overlay/remove")
+    page = await remove.handler(HttpRequest("POST", remove.path, json.dumps(body).encode()))
     await settled(world.node)
     return page
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pleach.errors import PlanError
+from pleach.server.http.caller import Caller, Verb, caller_of
 from pleach.web import stream
 from pleach.web.simulated_source import SimulatedSource
-from pleach.web.site import page_files
+from pleach.web.site import Dashboard, page_files
 from pleach.web.snapshot import merged
 from support.web.dashboard_requests import talk, watching
 
@@ -220,7 +222,9 @@ def test_a_bad_filter_has_a_column():
     [
         {"X_Pleach_Token": ""},
         {"X_Pleach_Token": "guessed"},
+        {"X_Pleach_Token": "ü"},
         {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:9999"},
         {"Sec_Fetch_Site": "cross-site"},
     ],
 )
@@ -229,6 +233,25 @@ def test_other_sites_change_nothing(fields):
         answer = await there.act("plan", await swap_of(there), **fields)
         assert answer.code == 403
         assert not there.dashboard._runs._drafts
+
+    run(test)
+
+
+def test_tokens_are_of_one_process():
+    source = SimulatedSource(3, 1)
+    assert Dashboard(source).token != Dashboard(source).token
+
+
+def test_a_plan_is_carried_out_for_who_may_do_what_is_in_it():
+    async def test(there):
+        runs, reweaver = there.dashboard._runs, Caller("127.0.0.1", frozenset({Verb.READ, Verb.REWEAVE}))
+        removal = (await there.act("plan", {"do": "remove", "broker": "b01"})).value["draft"]
+        with pytest.raises(PlanError, match="may remove"):
+            runs.carry_out(removal, reweaver)
+        swap = (await there.act("plan", await swap_of(there))).value["draft"]
+        assert runs.carry_out(swap, reweaver) == {"run": swap}
+        await runs._carrying
+        assert runs.carry_out(removal, caller_of("127.0.0.1", {})) == {"run": removal}  # it was not used up
 
     run(test)
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from pleach.cli.show import EXPLAINED_MAX, explaining, progress_bar, show_verdict
+from pleach.cli.terminal import Console
 from pleach.trace import Verdict, VerdictOutcome, judge, read_traces
 from pleach.trace.store import rows_in, trace_files
 

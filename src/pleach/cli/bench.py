@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.bench import BENCHES, WITH_PEERS, WITH_TLS
 from pleach.bench.measurement import Measurement, line
+from pleach.cli.terminal import Console
 from pleach.errors import InvalidInputError
 
 EXIT_BAR_MISSED = 1

@@ -113,13 +113,12 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.server.daemon import BrokerReady, Daemon  # noqa: PLC0415
     from pleach.server.logs import set_up_logs  # noqa: PLC0415
-    from pleach.server.settings import host_names  # noqa: PLC0415
     from pleach.web.live_source import LiveSource  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
 
     own: list[str] = []  # the dashboard polls this broker first, once it listens
     source = LiveSource(lambda: own, f"seen from {settings.name}")
-    dashboard = Dashboard(source, host_names(settings))
+    dashboard = Dashboard(source)
 
     def announce(ready: BrokerReady) -> None:
         own.append(ready.admin)
@@ -127,7 +126,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
         typer.echo(msgspec.json.encode(line).decode())
 
     async def run() -> int:
-        return await Daemon(settings, reload=reload, on_ready=announce, mounts=dashboard.mounts).run()
+        return await Daemon(settings, reload=reload, on_ready=announce, routes=dashboard.routes).run()
 
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()

@@ -10,10 +10,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from pleach.cli.arguments import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.cli.terminal import Console, escape
 from pleach.operate.apply import STEP_SECONDS_MAX
 from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState, fresh_name

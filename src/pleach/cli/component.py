@@ -11,10 +11,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from pleach.cli.arguments import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.cli.terminal import Console, escape
 from pleach.core.overlay.plans.topology import stranger
 from pleach.errors import SurveyError
 from pleach.net.http_client import ask

@@ -9,14 +9,15 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from pleach.cli.arguments import Via
 from pleach.cli.interrupt import run_until_interrupted
+from pleach.cli.terminal import Console
 from pleach.errors import InvalidInputError, SettingsError, SurveyError
 from pleach.net.addresses import Address, parse_address
+from pleach.net.allowed_hosts import Hosts
 from pleach.operate.survey import admin_addresses, survey
-from pleach.server.http.page import Site
+from pleach.server.http.routes import Site
 from pleach.server.http.server import AdminServer
 from pleach.web.live_source import LiveSource
 from pleach.web.replay import TraceSource
@@ -80,9 +81,9 @@ async def _serve(source: Source, places: list[str], listen: str, names: list[str
 async def opened(source: Source, listen: str, names: Sequence[str] = ()) -> tuple[asyncio.Server, str]:
     """A dashboard that listens, and its URL."""
     address = parse_address(listen, key="--listen")
-    page = Dashboard(source, [*names, address.host])
+    hosts = Hosts([*names, address.host], "open it by its address, or allow that name with --name")
     try:
-        server = await AdminServer(Site({}, mounts=page.mounts)).listen(address.host, address.port)
+        server = await AdminServer(Site(Dashboard(source).routes, hosts)).listen(address.host, address.port)
     except OSError as error:
         remedy = "another dashboard may use it; give a free port with --listen, or port 0 for any"
         raise SettingsError("--listen", f"{listen}: {error.strerror}", remedy) from None

@@ -14,14 +14,13 @@ from typing import Annotated, Self
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.cli.dashboard import opened
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.show import explaining, progress_of_run, show_result, show_tree, show_verdict
+from pleach.cli.terminal import Console, escape
 from pleach.demo.acts import ACTS, DemoAct
 from pleach.demo.report import write_report
 from pleach.demo.run import TICK_SECONDS, Performance, Scene, perform

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from pleach.cli.terminal import Console
 from pleach.errors import MissingPartError
 from pleach.spark.java import OLDEST_JAVA, REMEDY, find_java
 

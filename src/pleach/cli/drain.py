@@ -10,11 +10,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pleach.cli.arguments import EXIT_REFUSED, AsJson, DryRun, Timeout, Via, places
+from pleach.cli.terminal import Console, escape
+from pleach.net.printable import printable
 from pleach.operate.apply import STEP_SECONDS_MAX
 from pleach.operate.drain import ABSENT, BrokerDrain, MoveEnd
 from pleach.operate.operation import OperationState
@@ -85,4 +85,4 @@ def report(planned: BrokerDrain, ends: list[MoveEnd], *, as_json: bool, to_stder
 
 
 def _say(line: str, *, to_stderr: bool = False) -> None:
-    Console(stderr=to_stderr).print(line, highlight=False, markup=False, soft_wrap=True)
+    Console(stderr=to_stderr).print(printable(line), highlight=False, markup=False, soft_wrap=True)

@@ -15,12 +15,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from pleach.cli.arguments import AsJson, Via, check_protocol, places
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.plan import prices_in
+from pleach.cli.terminal import Console
 from pleach.core.optimise.improvement import DEGREE_MAX, SAVING_MIN, Rules
 from pleach.core.overlay.choice import AUTO
 from pleach.errors import InvalidInputError

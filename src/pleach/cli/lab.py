@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.cli.show import progress_bar
+from pleach.cli.terminal import Console, escape
 from pleach.errors import LakeError
 from pleach.lab.campaigns import Ended, case_from, check_code, measured_in, replay_command, run_experiment, tasks_of
 from pleach.lab.experiment import Experiment, Sample, Size

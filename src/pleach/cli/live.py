@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from pleach.cli.show import explaining, show_leases, show_tree, show_verdict
+from pleach.cli.terminal import Console
 from pleach.harness.run import LiveResult, run_live
 from pleach.harness.scenario_faults import for_processes
 from pleach.lake.arrow import load_arrow

@@ -13,11 +13,11 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
 from pleach import __version__
+from pleach.cli.terminal import Console
 from pleach.errors import PleachError
 
 EXIT_UNUSABLE = 2

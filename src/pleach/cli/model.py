@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from pleach.cli.terminal import Console
 from pleach.errors import InvalidInputError, MissingPartError
 from pleach.model import recursion
 from pleach.model.complete import CompleteTree, Demand, Publishers, as_network

@@ -15,8 +15,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from pleach.cli import drain, heal, improve, plan
@@ -33,6 +31,7 @@ from pleach.cli.arguments import (
     places,
     read_input,
 )
+from pleach.cli.terminal import Console, escape
 from pleach.cli.tree import draw_plan, draw_ring, draw_survey, report_of
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import AUTO, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
@@ -52,6 +51,7 @@ from pleach.core.overlay.plans.cycle import cycle_of
 from pleach.core.overlay.plans.steps import spelled
 from pleach.errors import InvalidInputError, PlanError, UnreachableError
 from pleach.net.http_client import ask
+from pleach.net.printable import printable
 from pleach.operate.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan, check_newcomers
 from pleach.operate.drain import BrokerDrain
 from pleach.operate.operation import OperationState
@@ -369,7 +369,7 @@ def _report(console: Console, outcome: PlanOutcome, ends: list[StepEnd], *, as_j
         typer.echo(msgspec.json.encode(_summary(outcome, changed, ends)).decode())
         return
     for line in outcome.lines():
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
     for sign, names in (("−", changed.brokers_missing), ("+", changed.brokers_extra)):
         for name in names:
             console.print(f"  {sign} broker {name}", highlight=False, markup=False)

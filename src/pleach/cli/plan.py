@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.cli.arguments import AsJson, Via, check_protocol, parse_tree, places
 from pleach.cli.show import progress_bar
+from pleach.cli.terminal import Console
 from pleach.cli.tree import draw_plan
 from pleach.core.optimise.prices import Prices, read_prices
 from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation

@@ -8,12 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
+from pleach.cli.terminal import Console, escape
 from pleach.core.overlay.coloured import bounds
 from pleach.core.overlay.coloured.bounds import ColouredConfig
 from pleach.scenario.machines import tree_of

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from pleach.cli.show import explaining, progress_of_run, show_leases, show_result, show_tree, show_verdict
+from pleach.cli.terminal import Console
 from pleach.lake.arrow import load_arrow
 from pleach.scenario.initial_tree import OUTLINE, initial_tree
 from pleach.scenario.load import load_scenario

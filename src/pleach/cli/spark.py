@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
+
+from pleach.cli.terminal import Console
 
 if TYPE_CHECKING:
     from pleach.spark.source.demo import QuoteRow

@@ -16,6 +16,7 @@ from pleach.client.connect import connect
 from pleach.core.events.cloudevents import to_json
 from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
+from pleach.net.printable import printable
 
 PAYLOAD_SHOWN_BYTES = 60
 EXIT_INTERRUPTED = 130  # as shells report SIGINT
@@ -63,7 +64,7 @@ async def _print_events(client: Client, wanted: str, count: int, *, as_json: boo
 def _line(event: Event) -> str:
     attributes = " ".join(f"{key}={_shown(value)}" for key, value in sorted(event.attributes.items()))
     payload = f"  {event.payload[:PAYLOAD_SHOWN_BYTES]!r}" if event.payload else ""
-    return f"{event.id}  {attributes}{payload}"
+    return printable(f"{event.id}  {attributes}{payload}")
 
 
 def _shown(value: object) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 from rich.columns import Columns
-from rich.console import Console, Group
-from rich.markup import escape
+from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.tree import Tree
 
+from pleach.cli.terminal import Console, escape
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Link, Plan, Topology, TreeDifference, describe
 from pleach.core.ring.keys import Arc, Circle

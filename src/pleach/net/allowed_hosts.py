@@ -15,8 +15,9 @@ SAME_SITE = ("same-origin", "none")
 
 
 class Hosts:
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names`: of this host, besides addresses and localhost."""
+    def __init__(self, names: Iterable[str] = (), remedy: str = "ask by an address") -> None:
+        """`names`: of this host, besides addresses and localhost. `remedy`: for who asks by another name."""
+        self.remedy = remedy
         self._names = frozenset({"localhost", *(name.lower() for name in names)}) - {""}
 
     def why_unknown(self, fields: Mapping[str, str]) -> str:

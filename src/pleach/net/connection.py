@@ -8,7 +8,8 @@ Rule 2: bytes that are no frame end the connection, with the reason logged and g
 Rule 3: `on_lost(reason)` is called exactly once, whichever side ended the connection; no `on_frame` comes after it.
 Rule 4: `send` never blocks and never fails. Owners that send a lot heed `is_congested`, `on_congested`, `on_writable`.
         Confirmations do not pile up for a peer that does not read: only the last one is kept.
-Rule 5: frames are handled for `TURN_SECONDS_MAX` at a time; then other connections have their turn.
+Rule 5: frames are handled for `TURN_SECONDS_MAX` at a time; then other connections have their turn. In a turn of
+        the loop one of those that have more to handle goes on, however many they are: all else is soon heard.
 Rule 6: with TLS (tls_layer.py) the time and the bytes of rule 1 include the handshake; the other side's certificate is
         checked when the handshake is complete, and again with the name in its Hello.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, cast
 
@@ -67,6 +69,27 @@ def _nothing(_connection: Connection) -> None:
     pass
 
 
+class Turns:
+    """Connections that have more to handle, in a row: one of them for each turn of the loop (rule 5)."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def wait(self, take_turn: Callable[[], None]) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+        self._waiting.append(take_turn)
+
+    def _next(self) -> None:
+        """The first stays in the row meanwhile, so that whoever waits anew does not call for a turn of its own."""
+        try:
+            self._waiting[0]()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._next)
+
+
 class Handlers(msgspec.Struct, frozen=True):
     """Callbacks to the owner of a connection, and limits; the connection itself is always the first argument.
 
@@ -79,6 +102,7 @@ class Handlers(msgspec.Struct, frozen=True):
     on_congested: Callable[[Connection], None] = _nothing
     on_writable: Callable[[Connection], None] = _nothing
     on_data: DataHandler | None = None
+    turns: Turns = msgspec.field(default_factory=Turns)  # shared by the connections of a port
     frame_bytes_max: int = FRAME_BYTES_MAX
     greeting_seconds_max: float = GREETING_SECONDS_MAX
 
@@ -253,7 +277,7 @@ class Connection(asyncio.Protocol):
             self._adapt_runs(loop.time() - started)
             if loop.time() > end:
                 self._reading.is_resting = True
-                loop.call_soon(self._take_turn)
+                self._handlers.turns.wait(self._take_turn)
                 return
         if not self.statistics.frames_received and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
             raise FrameError(f"{UNGREETED_BYTES_MAX:,} bytes and no Hello")
@@ -331,6 +355,8 @@ class Connection(asyncio.Protocol):
         self._joined.clear()
         self._joined_bytes = 0
         if self.tls is not None:
+            if not self.tls.is_secured:
+                return  # nothing is ever sent in the clear
             data = self.tls.encrypt(data)
         self.statistics.bytes_sent += len(data)
         self._transport.write(data)

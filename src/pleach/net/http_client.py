@@ -1,18 +1,26 @@
-"""Ask the operators' port of a broker: one small HTTP request, one JSON answer, bounded in size and time."""
+"""Ask the operators' port of a broker: one small HTTP request, one JSON answer, bounded in size and time.
+
+Addresses are told by other brokers, so whoever answers is not trusted: h11 parses the answer, which must be whole and a
+JSON object, and no name or address can add a line to the request.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, NamedTuple
 
+import h11
 import msgspec
 
 from pleach.errors import SettingsError, UnreachableError
-from pleach.net.addresses import parse_address, why
+from pleach.net.addresses import Address, parse_address, why
 from pleach.net.own_tls import open_streams
 
-ANSWER_BYTES_MAX = 64 * 1_048_576
+ANSWER_BYTES_MAX = 64 * 1_048_576  # the whole status of a large broker
+HEAD_BYTES_MAX = 16_384
+READ_BYTES = 65_536
 SECONDS_MAX = 5.0
+NO_BROKER = "what answers there is no broker's admin port"
 
 
 class Answer(NamedTuple):
@@ -24,44 +32,68 @@ class Answer(NamedTuple):
         return self.code == 200
 
 
-async def ask(address: str, path: str, body: object = None, *, seconds_max: float = SECONDS_MAX) -> Answer:
+async def ask(
+    address: str,
+    path: str,
+    body: object = None,
+    *,
+    seconds_max: float = SECONDS_MAX,
+    bytes_max: int = ANSWER_BYTES_MAX,
+) -> Answer:
     """GET a page, or POST a body. Raises UnreachableError where nobody answers, or no broker."""
     try:
         async with asyncio.timeout(seconds_max):
-            head, content = await _exchange(address, _request(address, path, body))
-        _, code, *_ = head.split(b" ", 2)
-        return Answer(int(code), msgspec.json.decode(content))
+            code, content = await _exchange(_located(address), _request(address, path, body), bytes_max)
+        return Answer(code, msgspec.json.decode(content, type=dict[str, Any]))
     except TimeoutError:
         raise UnreachableError(address, f"no answer within {seconds_max:g} s") from None
     except OSError as error:
         raise UnreachableError(address, why(error)) from None
-    except (msgspec.DecodeError, ValueError):
-        raise UnreachableError(address, "what answers there is no broker's admin port") from None
+    except OverflowError:
+        raise UnreachableError(address, f"an answer of more than {bytes_max:,} bytes") from None
+    except (h11.ProtocolError, msgspec.DecodeError, ValueError, RecursionError):
+        raise UnreachableError(address, NO_BROKER) from None
 
 
-def _request(address: str, path: str, body: object) -> bytes:
-    content = b"" if body is None else msgspec.json.encode(body)
-    method = "GET" if body is None else "POST"
-    head = f"{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n"
-    if body is not None:
-        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
-    return head.encode() + b"\r\n" + content
-
-
-async def _exchange(address: str, request: bytes) -> tuple[bytes, bytes]:
+def _located(address: str) -> Address:
     try:
-        host, port = parse_address(address, key="admin address")
+        return parse_address(address, key="admin address")
     except SettingsError as error:
         raise UnreachableError(address, f"{error.reason}; {error.remedy}") from None
-    reader, writer = await open_streams(host, port)
-    answer = bytearray()
+
+
+def _request(address: str, path: str, body: object) -> list[h11.Request | h11.Data | h11.EndOfMessage]:
+    fields = {"Host": address, "Connection": "close"}
+    if body is None:
+        return [h11.Request(method="GET", target=path, headers=list(fields.items())), h11.EndOfMessage()]
+    content = msgspec.json.encode(body)
+    fields |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    head = h11.Request(method="POST", target=path, headers=list(fields.items()))
+    return [head, h11.Data(data=content), h11.EndOfMessage()]
+
+
+async def _exchange(
+    address: Address, request: list[h11.Request | h11.Data | h11.EndOfMessage], bytes_max: int
+) -> tuple[int, bytes]:
+    """The code and the body of the answer. Raises OverflowError where the body is too long."""
+    wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
+    reader, writer = await open_streams(address.host, address.port)
+    code, content = 0, bytearray()
     try:
-        writer.write(request)
-        while data := await reader.read(65_536):
-            answer += data
-            if len(answer) > ANSWER_BYTES_MAX:
-                raise UnreachableError(address, f"an answer of more than {ANSWER_BYTES_MAX:,} bytes")
+        writer.writelines([wire.send(event) for event in request])
+        while True:
+            match wire.next_event():
+                case h11.NEED_DATA:
+                    wire.receive_data(await reader.read(READ_BYTES))
+                case h11.Response(status_code=status):
+                    code = status
+                case h11.Data(data=data):
+                    content += data
+                    if len(content) > bytes_max:
+                        raise OverflowError
+                case h11.EndOfMessage():
+                    return code, bytes(content)
+                case h11.ConnectionClosed() | h11.PAUSED:
+                    raise h11.RemoteProtocolError(NO_BROKER)
     finally:
         writer.close()
-    head, _, content = bytes(answer).partition(b"\r\n\r\n")
-    return head, content

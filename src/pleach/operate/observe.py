@@ -72,7 +72,7 @@ class Observer:
     async def _traffic(self, broker: Node, address: str) -> tuple[Report, float]:
         """Ages are relative to the middle of the request: clocks of two machines are never compared."""
         asked = time.time()
-        answer = await _answer(address, f"/traffic/{self._next.get(broker, 0)}")
+        answer = await _answer(address, "/traffic", {"after": self._next.get(broker, 0)})
         between = (asked + time.time()) / 2
         try:
             told = msgspec.convert(answer, _Told)

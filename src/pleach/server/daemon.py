@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -28,7 +28,7 @@ from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature
-from pleach.server.http.page import Mount
+from pleach.server.http.routes import Route
 from pleach.server.http.server import AdminServer, site_of
 from pleach.server.links import Port
 from pleach.server.logs import set_log_level
@@ -68,11 +68,11 @@ class Daemon:
         *,
         reload: Callable[[], BrokerSettings],
         on_ready: Callable[[BrokerReady], None],
-        mounts: Mapping[str, Mount] | None = None,
+        routes: Sequence[Route] = (),
     ) -> None:
-        """`mounts`: what else the admin port serves."""
+        """`routes`: what else the admin port serves."""
         self._reload = reload
-        self._mounts = mounts
+        self._routes = routes
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._is_asked_to_stop = False
@@ -119,11 +119,12 @@ class Daemon:
 
     async def _listen(self) -> BrokerReady:
         settings, node = self.node.settings, self.node
-        tls = self._security.operators if self._security is not None else None
-        admin = AdminServer(site_of(node, self.count_traffic, self._mounts))
+        security = self._security
+        tls = partial(security.listening, Port.CLIENTS) if security is not None else None
+        admin = AdminServer(site_of(node, self.count_traffic, self._routes), tls)
         clients = await self._open("client_listen", settings.client_listen, self._listener(Port.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Port.PEERS))
-        operators = await self._open("admin_listen", settings.admin_listen, partial(admin.listen, tls=tls))
+        operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
         is_durable = node.committer.is_durable
         if not is_durable:
             log.warning("in memory only: what is under way is lost when this process ends (give --data-dir to keep it)")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from types import TracebackType
+from typing import TypeAlias
 
-import msgspec
-
+from pleach.net.printable import printable
 from pleach.server.settings import LogLevel
+
+ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 ROOT = "pleach"
 MESSAGE_CHARACTERS_MAX = 1_000
@@ -23,9 +27,12 @@ def _bounded(text: str) -> str:
 class PlainFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the library has it
         """Text from peers may not forge lines, or control a terminal."""
-        text = _bounded(record.message)
-        record.message = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+        record.message = printable(_bounded(record.message))
         return super().formatMessage(record)
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 - as the library has it
+        """Exceptions quote what peers have sent: indented, no line of theirs looks like one of the log."""
+        return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).splitlines())
 
 
 class JsonFormatter(logging.Formatter):
@@ -38,7 +45,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(entry).decode()
+        return json.dumps(entry).replace("\x7f", "\\u007f")  # in ASCII: nothing controls a terminal
 
 
 def set_up_logs(name: str, level: LogLevel, *, as_json: bool) -> None:

@@ -10,6 +10,8 @@ from typing import Annotated, NamedTuple, get_type_hints
 
 import msgspec
 
+from pleach.net.printable import printable
+
 # Counters, since the process started, each with its help text: one group per subject. Names are unique among all.
 
 
@@ -161,4 +163,5 @@ def _labelled(label: str, value: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """The format knows three escapes; other control characters are spelled out, as in logs."""
+    return printable(value, keep="\n").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

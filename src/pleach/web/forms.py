@@ -21,6 +21,7 @@ from pleach.core.overlay.plans import (
     remove_broker,
 )
 from pleach.errors import InvalidInputError
+from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
 from pleach.server.settings import NAME_BYTES_MAX
 
@@ -65,6 +66,18 @@ class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="d
 TreeRequest: TypeAlias = SwapStep | ExchangeStep | Add | Remove
 DashboardRequest: TypeAlias = TreeRequest | Drain | Move
 CAN = ("swap", "exchange", "add", "remove", "drain", "move")
+
+
+def verb_of(request: DashboardRequest) -> Verb:
+    match request:
+        case SwapStep() | ExchangeStep() | Add():
+            return Verb.REWEAVE
+        case Remove():
+            return Verb.REMOVE
+        case Drain() | Move():
+            return Verb.MOVE
+        case _:
+            assert_never(request)
 
 
 def planned(request: TreeRequest, tree: Topology) -> Plan:

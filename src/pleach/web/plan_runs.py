@@ -19,8 +19,9 @@ import msgspec
 
 from pleach.errors import PlanError, PleachError
 from pleach.operate.operation import fresh_name
+from pleach.server.http.caller import Caller, Verb
 from pleach.web.drafts import Draft
-from pleach.web.forms import DashboardRequest
+from pleach.web.forms import DashboardRequest, verb_of
 from pleach.web.snapshot import Run, RunStep, Snapshot
 from pleach.web.source import Source
 
@@ -37,7 +38,7 @@ class PlanRuns:
     def __init__(self, source: Source, on_change: Callable[[], None]) -> None:
         self._source = source
         self._on_change = on_change
-        self._drafts: dict[str, Draft] = {}
+        self._drafts: dict[str, tuple[Draft, Verb]] = {}
         self._runs: dict[str, Run] = {}
         self._carrying: asyncio.Task[None] | None = None
 
@@ -50,18 +51,21 @@ class PlanRuns:
     async def draft(self, request: DashboardRequest) -> dict[str, Any]:
         draft = await self._source.draft(request)
         name = fresh_name()
-        self._drafts[name] = draft
+        self._drafts[name] = draft, verb_of(request)
         while len(self._drafts) > DRAFTS_MAX:
             del self._drafts[next(iter(self._drafts))]
         return {"draft": name, **msgspec.to_builtins(draft.shown)}
 
-    def carry_out(self, name: str) -> dict[str, Any]:
+    def carry_out(self, name: str, caller: Caller) -> dict[str, Any]:
         """Begin a run; snapshots show its progress. Raises PlanError where it cannot begin."""
         if self.is_busy():
             raise PlanError("a plan is being carried out from here; wait until it has ended")
-        draft = self._drafts.pop(name, None)
+        draft, verb = self._drafts.get(name, (None, None))
         if draft is None:
             raise PlanError("this plan was carried out, or has expired; make it anew")
+        if not caller.may(verb):
+            raise PlanError(f"this plan is for an operator who may {verb}")
+        del self._drafts[name]
         steps = [RunStep(step, "waiting") for step in draft.steps[:STEPS_SHOWN_MAX]]
         self._runs[name] = Run(
             title=draft.shown.lines[0],

@@ -153,7 +153,7 @@ async def metrics_of(network: LiveNetwork, broker: str) -> dict[str, int]:
     host, _, port = network.directory.admin[broker].rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        writer.write(f"GET /metrics HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
         text = (await reader.read()).decode()
     finally:
         writer.close()

@@ -1,7 +1,8 @@
 """Thousands of hostile connections against one real broker, while a publisher and a subscriber go about their work.
 
 What must hold: the broker lives; its memory stays within a bound of what it was; its open files come back to what they
-were; nothing was a bug ("internal error", a traceback); and the two honest clients get every event once and in order.
+were; nothing was a bug ("internal error", a traceback); the two honest clients get every event once and in order; and
+/healthz is answered each time it is asked for, without a stall.
 The attackers are a process of their own, so that honest latencies are not those of their event loop.
 """
 
@@ -21,7 +22,9 @@ from statistics import quantiles
 import msgspec
 
 import pleach
+from support.live import hostile_http  # noqa: F401 - its acts are among ACTS
 from support.live.broker_process import BrokerProcess, address, processes
+from support.live.health_watch import HealthWatch
 from support.live.hostile_acts import ACTS, subscribe_a_lot
 from support.live.hostile_wire import Target
 from support.python_process import command, environment
@@ -42,6 +45,10 @@ SUBSCRIPTIONS_PER_CLIENT = 100_000
 PUBLISH_SECONDS = 0.01
 SAMPLE_SECONDS = 0.1
 RECOVERY_SECONDS_MAX = 60.0
+STALL_SECONDS_MAX = 0.25  # of /healthz, on a machine that does nothing else …
+STALL_FACTOR = 25  # … and as a multiple of the longest answer before the attack, up to …
+STALL_SECONDS_EVER = 2.0  # … this, whatever else the machine does
+QUIET_ANSWERS = 25
 BUG = re.compile(r"Traceback|internal error|could not be handled|never retrieved")
 
 
@@ -58,6 +65,10 @@ class Verdict(msgspec.Struct):
     published: int = 0
     p50_ms: float = 0.0
     p99_ms: float = 0.0
+    health_asked: int = 0
+    health_quiet_ms_max: float = 0.0
+    health_ms_max: float = 0.0
+    health_failures: list[str] = []
     acts: dict[str, int] = {}
     faults: list[str] = []
 
@@ -175,7 +186,11 @@ async def siege(broker: BrokerProcess, connections: int, seed: int, names: list[
         verdict.base_bytes, verdict.base_files = resident_bytes(pid), open_files(pid)
         traffic_notes = group.create_task(watch(broker, verdict))
         started = time.monotonic()
-        verdict.acts = await _attack_from_outside(broker, connections, seed, names, flooded=flooded)
+        with HealthWatch(broker.ready["admin"]) as health:
+            await _until_asked(health)
+            quiet = health.mark()
+            verdict.acts = await _attack_from_outside(broker, connections, seed, names, flooded=flooded)
+        _note(verdict, health, quiet)
         verdict.seconds = time.monotonic() - started
         await until_files_are_closed(broker, verdict.base_files)
         verdict.end_files, verdict.end_bytes = open_files(pid), resident_bytes(pid)
@@ -183,6 +198,18 @@ async def siege(broker: BrokerProcess, connections: int, seed: int, names: list[
         traffic_notes.cancel()
     _judge(verdict, honest, broker)
     return verdict
+
+
+async def _until_asked(health: HealthWatch) -> None:
+    while health.mark() < QUIET_ANSWERS and not health.failures:  # noqa: ASYNC110 - it is another thread
+        await asyncio.sleep(SAMPLE_SECONDS)
+
+
+def _note(verdict: Verdict, health: HealthWatch, quiet: int) -> None:
+    verdict.health_asked = len(health.seconds)
+    verdict.health_quiet_ms_max = 1_000 * max(health.seconds[:quiet])
+    verdict.health_ms_max = 1_000 * max(health.seconds[quiet:])
+    verdict.health_failures = health.failures[:10]
 
 
 async def _attack_from_outside(
@@ -210,6 +237,9 @@ def _judge(verdict: Verdict, honest: Honest, broker: BrokerProcess) -> None:
     verdict.expect(
         verdict.end_files <= verdict.base_files, f"{verdict.end_files} files open, {verdict.base_files} before"
     )
+    verdict.expect(not verdict.health_failures, f"/healthz was not answered: {verdict.health_failures}")
+    bound = 1_000 * min(STALL_SECONDS_EVER, STALL_SECONDS_MAX + STALL_FACTOR * verdict.health_quiet_ms_max / 1_000)
+    verdict.expect(verdict.health_ms_max <= bound, f"/healthz stalled for {verdict.health_ms_max:,.0f} ms")
     verdict.expect(honest.received == list(range(honest.published)), "honest events were lost, doubled or out of order")
     found = BUG.findall(broker.log())
     verdict.expect(not found, f"the log shows bugs: {dict(Counter(found))}")

@@ -34,13 +34,15 @@ Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @contextlib.asynccontextmanager
-async def connected(address: tuple[str, int], *, receive_bytes: int = 0) -> AsyncIterator[Connection]:
+async def connected(address: tuple[str, int], *, receive_bytes: int = 0, source: str = "") -> AsyncIterator[Connection]:
     """A connection that is gone afterwards, without waiting for the other side."""
     raw = socket.socket()
     raw.setblocking(False)
     if receive_bytes:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     try:
+        if source:
+            raw.bind((source, 0))
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
             await asyncio.get_running_loop().sock_connect(raw, address)
     except BaseException:

@@ -5,7 +5,8 @@ import json
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from pleach.server.http.page import Site
+from pleach.net.allowed_hosts import Hosts
+from pleach.server.http.routes import Site
 from pleach.server.http.server import AdminServer
 from pleach.web.site import Dashboard
 
@@ -24,7 +25,7 @@ class Talk:
     def __init__(self, port, dashboard=None):
         self.dashboard = dashboard
         self.port = port
-        self.token = dashboard._access.token if dashboard else ""
+        self.token = dashboard.token if dashboard else ""
 
     async def open(self, method, path, body=b"", **fields):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -50,7 +51,7 @@ class Talk:
 
 
 class Events:
-    """Server-sent events, one after another."""
+    """Server-sent events, one after another; each is a chunk of the body."""
 
     def __init__(self, reader):
         self._reader = reader
@@ -59,7 +60,8 @@ class Events:
         """The next one of these kinds."""
         while True:
             async with asyncio.timeout(30):
-                piece = await self._reader.readuntil(b"\n\n")
+                length = int(await self._reader.readline(), 16)
+                piece = await self._reader.readexactly(length + len("\r\n"))
             kind, _, data = piece.decode().strip().partition("\n")
             if kind.removeprefix("event: ") in kinds:
                 return json.loads(data.removeprefix("data: "))
@@ -68,7 +70,7 @@ class Events:
 @asynccontextmanager
 async def talk(source):
     dashboard = Dashboard(source)
-    server = await AdminServer(Site({}, mounts=dashboard.mounts)).listen("127.0.0.1", 0)
+    server = await AdminServer(Site(dashboard.routes, Hosts())).listen("127.0.0.1", 0)
     try:
         yield Talk(server.sockets[0].getsockname()[1], dashboard)
     finally:

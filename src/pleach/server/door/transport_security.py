@@ -43,13 +43,12 @@ class TransportSecurity(Feature):
         self._tls = tls
         self._warned_at = 0.0
         self.credentials = _loaded(tls, settings(), _known_number(settings()))
-        self.operators = self.credentials.listening(ssl.CERT_OPTIONAL)  # of their port, for good
         self._warn()
 
     # Connections ---------------------------------------------------------------------------------------------
 
     def listening(self, port: Port) -> TlsSide:
-        """Brokers must have certificates, clients may have other ways to say who they are."""
+        """Brokers must have certificates; clients, and operators likewise, may have other ways to say who they are."""
         match port:
             case Port.PEERS:
                 return TlsSide(self.credentials.listening(ssl.CERT_REQUIRED), self._check_broker, is_server=True)
@@ -90,7 +89,6 @@ class TransportSecurity(Feature):
             return
         self.credentials = credentials
         self._keep_number()
-        self.operators.load_cert_chain(credentials.files.certificate, credentials.files.key)
         log.info("certificates read again; membership list number %d", self._number)
         self._warned_at = 0.0
         self._warn()

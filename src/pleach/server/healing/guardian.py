@@ -35,6 +35,7 @@ from pleach.server.links import Port
 from pleach.server.parts import NodeParts
 
 ASK_SECONDS_MAX = 1.0
+OPINION_BYTES_MAX = 65_536
 AGAIN_SECONDS = 0.5  # between two looks at the same silence
 NO_REPORT = NeighbourReport(NeighbourAddress(), {}, "", {}, {})  # of a neighbour that died before it sent one
 
@@ -278,7 +279,8 @@ async def _opinion(admin: str, broker: Node) -> Opinion | None:
     if not admin:
         return None
     try:
-        answer = await ask(admin, "/overlay/opinion", {"broker": broker}, seconds_max=ASK_SECONDS_MAX)
+        body = {"broker": broker}
+        answer = await ask(admin, "/overlay/opinion", body, seconds_max=ASK_SECONDS_MAX, bytes_max=OPINION_BYTES_MAX)
         return msgspec.convert(answer.value, Opinion) if answer.is_ok else None
     except (UnreachableError, msgspec.ValidationError):
         return None

@@ -11,7 +11,7 @@ reaches the admin port can start a component, but cannot bring the code.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
 
@@ -23,8 +23,10 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import RequestHost, RequestUnhost
 from pleach.errors import FilterError
 from pleach.operate.operation import fresh_name
+from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Body, Name, OperationPages
-from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.http.page import HttpResponse, failure, json_page, posted, shown
+from pleach.server.http.routes import Route, posts, reads
 
 FILTERS_MAX = 256  # of one component
 Texts = Annotated[list[str], msgspec.Meta(max_length=FILTERS_MAX)]
@@ -47,12 +49,12 @@ class ComponentPages:
         self._operations = operations
 
     @property
-    def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
-        return {"/components": lambda: json_page(HTTPStatus.OK, components_of(self._broker))}
-
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        return {"/components": posted(HostBody, self._host), "/components/end": posted(EndBody, self._end)}
+    def routes(self) -> Sequence[Route]:
+        return (
+            reads("/components", shown(lambda: json_page(HTTPStatus.OK, components_of(self._broker)))),
+            posts("/components", Verb.REWEAVE, posted(HostBody, self._host)),
+            posts("/components/end", Verb.REWEAVE, posted(EndBody, self._end)),
+        )
 
     async def _host(self, body: HostBody) -> HttpResponse:
         try:

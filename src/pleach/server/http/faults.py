@@ -11,7 +11,7 @@ The rules of damage are those of the simulator (faults/). Damaged state is on di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from random import Random
 from typing import Annotated, TypeAlias, TypeVar, get_args
@@ -27,7 +27,9 @@ from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of, rewound
 from pleach.faults.garbling import garbled, ghost
 from pleach.server.feature import Feature
-from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.http.caller import Verb
+from pleach.server.http.page import Handler, HttpRequest, HttpResponse, HttpStream, failure, json_page, posted
+from pleach.server.http.routes import Route, posts
 from pleach.server.parts import NodeParts
 from pleach.server.settings import BrokerSettings
 
@@ -149,18 +151,18 @@ class FaultPages:
         self._settings = settings
 
     @property
-    def actions(self) -> Mapping[str, Action]:
-        return {
-            "/debug/corrupt": self._guarded(CorruptBody, self._corrupt),
-            "/debug/garble": self._guarded(GarbleBody, self._garble),
-            "/debug/keep": self._guarded(NoBody, self._keep),
-            "/debug/rewind": self._guarded(NoBody, self._rewind),
-        }
+    def routes(self) -> Sequence[Route]:
+        return (
+            posts("/debug/corrupt", Verb.FAULTS, self._guarded(CorruptBody, self._corrupt)),
+            posts("/debug/garble", Verb.FAULTS, self._guarded(GarbleBody, self._garble)),
+            posts("/debug/keep", Verb.FAULTS, self._guarded(NoBody, self._keep)),
+            posts("/debug/rewind", Verb.FAULTS, self._guarded(NoBody, self._rewind)),
+        )
 
-    def _guarded(self, kind: type[Body], act: Callable[[InjectedFaults, Body], HttpResponse]) -> Action:
+    def _guarded(self, kind: type[Body], act: Callable[[InjectedFaults, Body], HttpResponse]) -> Handler:
         name, broker = self._broker.name, self._broker
 
-        async def answer(data: bytes) -> HttpResponse:
+        async def answer(asked: HttpRequest) -> HttpResponse | HttpStream:
             faults = self._faults
             if faults is None:
                 remedy = "start it with --debug-faults, if it is there to be broken"
@@ -173,7 +175,7 @@ class FaultPages:
             async def acted(body: Body) -> HttpResponse:
                 return act(faults, body)
 
-            return await posted(kind, acted)(data)
+            return await posted(kind, acted)(asked)
 
         return answer
 

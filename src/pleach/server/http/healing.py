@@ -8,7 +8,7 @@ POST /overlay/heal     {"broker": "x"}   at a neighbour of x: x is dead for good
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -16,8 +16,10 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.operate.operation import OperationState
 from pleach.server.healing.guardian import Guardian
+from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
-from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.http.page import HttpResponse, failure, json_page, posted
+from pleach.server.http.routes import Route, posts
 
 REMEDY = "a broker that is alive is taken out with `pleach overlay remove`; `pleach overlay show` says who answers"
 
@@ -32,8 +34,11 @@ class HealingPages:
         self._guardian = guardian
 
     @property
-    def actions(self) -> Mapping[str, Action]:
-        return {"/overlay/opinion": posted(Subject, self._opinion), "/overlay/heal": posted(Subject, self._heal)}
+    def routes(self) -> Sequence[Route]:
+        return (
+            posts("/overlay/opinion", Verb.READ, posted(Subject, self._opinion)),
+            posts("/overlay/heal", Verb.REMOVE, posted(Subject, self._heal)),
+        )
 
     async def _opinion(self, body: Subject) -> HttpResponse:
         return json_page(HTTPStatus.OK, self._guardian.opinion(body.broker))

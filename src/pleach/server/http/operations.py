@@ -15,7 +15,7 @@ A request may name its `operation`: asked twice under one name, it is carried ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, TypeAlias, cast
@@ -40,7 +40,9 @@ from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.operate.operation import PATHS, OperationState, OperationStatus, asked_name, fresh_name
 from pleach.server.absence import AbsentClients
-from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.http.caller import Verb
+from pleach.server.http.page import HttpRequest, HttpResponse, failure, json_page, posted, shown
+from pleach.server.http.routes import ANY_NAME, Route, posts, reads
 from pleach.server.links import LinkTable
 from pleach.server.operations import Operations, described
 from pleach.server.peer_directory import PeerDirectory
@@ -94,6 +96,13 @@ BODIES: Mapping[type[OperatorRequest], type[Body]] = {
     RequestRemove: _body_of(RequestRemove, hidden=("absent",), detach_absent=(bool, False)),
     RequestMove: _body_of(RequestMove, path=MovePath, delay_ms_max=(Count, 0)),
 }
+VERBS: Mapping[type[OperatorRequest], Verb] = {
+    RequestSwap: Verb.REWEAVE,
+    RequestExchange: Verb.REWEAVE,
+    RequestAdd: Verb.REWEAVE,
+    RequestRemove: Verb.REMOVE,
+    RequestMove: Verb.MOVE,
+}
 BEGINS: Mapping[type[OperatorRequest], str] = {
     RequestSwap: "a swap begins at its first broker",
     RequestExchange: "an exchange begins at an end of its new link",
@@ -120,17 +129,13 @@ class OperationPages:
         self._settings = settings
 
     @property
-    def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
-        return {"/overlay/operations": self._recent}
-
-    @property
-    def families(self) -> Mapping[str, Callable[[str], HttpResponse]]:
-        return {"/overlay/operations": self._one}
-
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        asked = {path: posted(BODIES[kind], partial(self._ask, kind)) for kind, path in PATHS.items()}
-        return {**asked, "/overlay/expect": posted(ExpectBody, self._expect)}
+    def routes(self) -> Sequence[Route]:
+        return (
+            *(posts(PATHS[kind], VERBS[kind], posted(BODIES[kind], partial(self._ask, kind))) for kind in PATHS),
+            posts("/overlay/expect", Verb.REWEAVE, posted(ExpectBody, self._expect)),
+            reads("/overlay/operations", shown(self._recent)),
+            reads(f"/overlay/operations/{ANY_NAME}", self._one),
+        )
 
     # Looking ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +145,8 @@ class OperationPages:
             {"locked_for": asked_name(self._broker.operation), "operations": list(self._operations.recent)},
         )
 
-    def _one(self, name: str) -> HttpResponse:
+    async def _one(self, asked: HttpRequest) -> HttpResponse:
+        name = asked.name
         if name in self._operations:
             return json_page(HTTPStatus.OK, self._operations[name])
         if name and name == asked_name(self._broker.operation):  # begun before a restart, or asked for elsewhere

@@ -1,4 +1,4 @@
-"""Requests and responses of the admin port, streams, and the one form of errors."""
+"""Requests and responses of the admin port, streams, handlers, and the one form of errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from pleach.net.allowed_hosts import Hosts
+from pleach.server.http.caller import NOBODY, Caller
 
 JSON = "application/json"
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class HttpRequest(NamedTuple):
-    """`fields`: the header, names in lower case."""
+    """`fields`: the header, names in lower case; values of a repeated field are joined by commas (RFC 9110 §5.3)."""
 
     method: str
     path: str
     body: bytes = b""
     fields: Mapping[str, str] = {}
+    caller: Caller = NOBODY
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
 
 
 class HttpResponse(NamedTuple):
@@ -38,31 +44,7 @@ class HttpStream(NamedTuple):
     fields: Mapping[str, str] = {}
 
 
-Mount: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse | HttpStream]]
-Action: TypeAlias = Callable[[bytes], Awaitable[HttpResponse]]
-
-
-class Site(NamedTuple):
-    """Pages by path; families of pages by what comes before the last part of a path; actions by path.
-
-    Mounts answer for all paths under theirs, whatever the method. `hosts`: the names that the site answers to; mounts
-    check them themselves.
-    """
-
-    pages: Mapping[str, Callable[[], HttpResponse]]
-    families: Mapping[str, Callable[[str], HttpResponse]] = {}
-    actions: Mapping[str, Action] = {}
-    mounts: Mapping[str, Mount] = {}
-    hosts: Hosts = Hosts()
-
-    def mount_of(self, path: str) -> Mount | None:
-        return next((m for top, m in self.mounts.items() if path == top or path.startswith(f"{top}/")), None)
-
-    @property
-    def listed(self) -> str:
-        families = (f"{family}/NAME" for family in self.families)
-        actions = (f"POST {action}" for action in self.actions)
-        return ", ".join((*self.pages, *families, *actions, *self.mounts))
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse | HttpStream]]
 
 
 def json_page(code: HTTPStatus, value: object) -> HttpResponse:
@@ -74,11 +56,20 @@ def failure(code: HTTPStatus, remedy: str, error: str = "", **more: object) -> H
     return json_page(code, {"error": error or code.phrase, "remedy": remedy, **more})
 
 
-def posted(kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]]) -> Action:
-    """An action that takes a body of this kind; any other body is answered with what would be right."""
+def shown(content: Callable[[], HttpResponse | HttpStream]) -> Handler:
+    """A handler for a page that is the same for whoever asks."""
 
-    async def answer(data: bytes) -> HttpResponse:
-        body = _decoded(data, kind)
+    async def answer(_: HttpRequest) -> HttpResponse | HttpStream:
+        return content()
+
+    return answer
+
+
+def posted(kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]]) -> Handler:
+    """A handler that takes a body of this kind; any other body is answered with what would be right."""
+
+    async def answer(asked: HttpRequest) -> HttpResponse:
+        body = _decoded(asked.body, kind)
         return body if isinstance(body, HttpResponse) else await act(body)
 
     return answer

@@ -4,30 +4,39 @@
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: operations.py     /glance    what changes, as JSON: status.py
            stand-ins: healing.py               /components what the broker hosts: components.py
-/traffic/N, /distances: telemetry.py           /debug/…   faults on purpose, where they are allowed: faults.py
+/traffic, /distances: telemetry.py             /debug/…   faults on purpose, where they are allowed: faults.py
 
-Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must be declared
-as JSON, which no page can send to another site without asking first; the page that asks for an action must not be of
-another site; and a request must use a host name of ours (net/allowed_hosts.py), except for monitoring, which comes by
-any name and is told of no client.
+Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A request must use a host
+name of ours (net/allowed_hosts.py), on every route. A body must be declared as JSON, which no page can send to another
+site without asking first; and the page that asks for an action must not be of another site.
+
+A request goes through these, and the first that refuses it answers: head, Host, route, verb, origin, body, handler.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
-from http import HTTPStatus
+import select
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
+from http import HTTPMethod, HTTPStatus
+from typing import Any, SupportsIndex
 
 from pleach.net.allowed_hosts import Hosts, why_foreign
+from pleach.net.secured_streams import SecuredProtocol
+from pleach.net.tls_layer import TlsSide
 from pleach.server.absence import AbsentClients
 from pleach.server.healing.guardian import Guardian
+from pleach.server.http.caller import caller_of
 from pleach.server.http.components import ComponentPages
+from pleach.server.http.exchange import HttpExchange
 from pleach.server.http.faults import FaultPages, InjectedFaults
 from pleach.server.http.healing import HealingPages
+from pleach.server.http.open_connections import OpenConnection, OpenConnections, network_of
 from pleach.server.http.operations import OperationPages
-from pleach.server.http.page import JSON, HttpRequest, HttpResponse, HttpStream, Mount, Site, failure, json_page
+from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
+from pleach.server.http.routes import Route, Site, reads
 from pleach.server.http.status import gauges, glance, status, unready
 from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
@@ -35,15 +44,16 @@ from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
 from pleach.server.traffic_notes import TrafficNotes
 
-REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
+BACKLOG = 1_024  # connections that the system keeps for us; of one more, the client tries again after a second
+ACCEPTED_AT_ONCE_MAX = 128
+RECEIVE_BYTES_MAX = 8_192  # that are read ahead
 REQUEST_SECONDS_MAX = 5.0  # to send a request, and again to take the answer
-CONNECTIONS_MAX = 64
-FOR_MONITORS = ("/healthz", "/readyz", "/metrics")
+HOST_REMEDY = "ask by an address, or by a name that the broker was given with --admin-advertise"
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, Mount] | None = None) -> Site:
+def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route] = ()) -> Site:
     """`refresh`: brings the counters up to date that are not counted one by one."""
 
     def ready() -> HttpResponse:
@@ -55,31 +65,28 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         refresh()
         return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(gauges(node), node.counters).encode())
 
-    def shown(content: Callable[[BrokerNode], object]) -> HttpResponse:
+    def current(content: Callable[[BrokerNode], object]) -> HttpResponse:
         refresh()
         return json_page(HTTPStatus.OK, content(node))
 
-    pages = {
-        "/healthz": lambda: json_page(HTTPStatus.OK, {"alive": True}),
-        "/readyz": ready,
-        "/metrics": metrics,
-        "/status": lambda: shown(status),
-        "/glance": lambda: shown(glance),
-    }
+    pages = (
+        reads("/healthz", shown(lambda: json_page(HTTPStatus.OK, {"alive": True}))),
+        reads("/readyz", shown(ready)),
+        reads("/metrics", shown(metrics)),
+        reads("/status", shown(lambda: current(status))),
+        reads("/glance", shown(lambda: current(glance))),
+    )
     name, features = node.broker.name, node.features
     operations = operation_pages(node)
-    components = ComponentPages(node.broker, operations)
-    telemetry = TelemetryPages(name, node.endpoint.epoch, features[TrafficNotes])
-    healing = HealingPages(name, features[Guardian])
-    faults = FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings)
-    parts = (operations, components, telemetry, healing, faults)
-    return Site(
-        {**pages, **operations.pages, **components.pages},
-        {**operations.families, **telemetry.families},
-        {path: action for part in parts for path, action in part.actions.items()},
-        mounts or {},
-        Hosts(host_names(node.settings)),
+    parts = (
+        operations,
+        ComponentPages(node.broker, operations),
+        TelemetryPages(name, node.endpoint.epoch, features[TrafficNotes]),
+        HealingPages(name, features[Guardian]),
+        FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings),
     )
+    routes = (*pages, *(route for part in parts for route in part.routes), *more)
+    return Site(routes, Hosts(host_names(node.settings), HOST_REMEDY))
 
 
 def operation_pages(node: BrokerNode) -> OperationPages:
@@ -88,107 +95,133 @@ def operation_pages(node: BrokerNode) -> OperationPages:
 
 
 class AdminServer:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, tls: Callable[[], TlsSide] | None = None) -> None:
+        """`tls`: asked for each connection; None: plain."""
         self._site = site
-        self._open = 0
+        self._tls = tls
+        self._connections = OpenConnections()
+        self._accepting: set[asyncio.Future[object]] = set()
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> asyncio.Server:
-        patience = REQUEST_SECONDS_MAX if tls is not None else None
-        return await asyncio.start_server(
-            self._serve, host, port, limit=REQUEST_BYTES_MAX, ssl=tls, ssl_handshake_timeout=patience
-        )
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        loop, listening = asyncio.get_running_loop(), list[int]()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        def protocol() -> asyncio.Protocol:
+            reader = RequestReader(limit=RECEIVE_BYTES_MAX, loop=loop)
+            stream = asyncio.StreamReaderProtocol(reader, lambda _, writer: self._serve(reader, writer), loop=loop)
+            return SecuredProtocol(stream, self._tls()) if self._tls is not None else stream
+
+        def first_protocol() -> asyncio.Protocol:
+            for connection in (each for fileno in listening for each in accepted(fileno)):
+                self._begin(loop.connect_accepted_socket(protocol, connection))
+            return protocol()
+
+        server = await loop.create_server(first_protocol, host, port, backlog=BACKLOG)
+        listening += [each.fileno() for each in server.sockets]
+        return server
+
+    def _begin(self, accepting: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(accepting)
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    async def _serve(self, reader: RequestReader, writer: asyncio.StreamWriter) -> None:
+        transport, peer = writer.transport, writer.get_extra_info("peername")
+        if not peer:  # it is gone already
+            transport.abort()
+            return
+        has_unread = partial(_has_unread, reader, transport)
+        connection = OpenConnection(network_of(peer[0]), transport.abort, has_unread)
+        self._connections.opened(connection)
         try:
-            async with asyncio.timeout(REQUEST_SECONDS_MAX):
-                asked = await self._hear(reader)
-            page = asked if isinstance(asked, HttpResponse) else await self._answer(asked)
-            if isinstance(page, HttpStream):
-                await _flow(writer, page)
-            async with asyncio.timeout(REQUEST_SECONDS_MAX):  # a client that does not read is cut off
-                writer.write(b"" if isinstance(page, HttpStream) else _response(page))
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            writer.transport.abort()
+            await self._exchange(HttpExchange(reader, writer), peer[0], connection)
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            transport.abort()
         finally:
-            self._open -= 1
+            self._connections.closed(connection)
 
-    async def _hear(self, reader: asyncio.StreamReader) -> HttpRequest | HttpResponse:
-        if self._open > CONNECTIONS_MAX:
-            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again with less")
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            return failure(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "try again with less")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        match first.split(" "):
-            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"] if self._takes_body(path := target.partition("?")[0]):
-                body = await _body(reader, fields)
-                return body if isinstance(body, HttpResponse) else HttpRequest("POST", path, body, fields)
-            case [method, target, "HTTP/1.0" | "HTTP/1.1"]:
-                return HttpRequest(method, target.partition("?")[0], fields=fields)
-            case _:
-                return failure(HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 port for operators")
+    async def _exchange(self, exchange: HttpExchange, address: str, connection: OpenConnection) -> None:
+        async with asyncio.timeout(REQUEST_SECONDS_MAX):
+            admitted = await self._admitted(exchange, address)
+        self._connections.answering(connection)
+        page = admitted if isinstance(admitted, HttpResponse) else await self._answer(*admitted)
+        if isinstance(page, HttpStream):
+            await exchange.stream(page)
+        else:
+            self._connections.sending(connection, len(page.body))
+            exchange.respond(page)
+        async with asyncio.timeout(REQUEST_SECONDS_MAX):  # a client that does not read is cut off
+            await exchange.close()
 
-    def _takes_body(self, path: str) -> bool:
-        return path in self._site.actions or self._site.mount_of(path) is not None
+    async def _admitted(self, exchange: HttpExchange, address: str) -> tuple[Route, HttpRequest] | HttpResponse:
+        """The request, if whoever sent it may; else the refusal."""
+        asked = await exchange.head()
+        if isinstance(asked, HttpResponse):
+            return asked
+        site, routes = self._site, self._site.at(asked.path)
+        route, caller = routes.get(asked.method), caller_of(address, asked.fields)
+        if reason := site.hosts.why_unknown(asked.fields):
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, site.hosts.remedy, reason)
+        if route is None:
+            return _unrouted(site, list(routes))
+        if not caller.may(route.verb):
+            return failure(HTTPStatus.FORBIDDEN, "ask an operator who may", f"{asked.path} needs {route.verb!r}")
+        if route.method is HTTPMethod.GET:
+            return route, asked._replace(caller=caller)
+        if reason := why_foreign(asked.fields):
+            return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
+        body = await exchange.body(asked)
+        return body if isinstance(body, HttpResponse) else (route, asked._replace(body=body, caller=caller))
 
-    async def _answer(self, asked: HttpRequest) -> HttpResponse | HttpStream:
-        site, (method, path, body, _) = self._site, asked
-        if mount := site.mount_of(path):
-            return await mount(asked)
-        if path not in FOR_MONITORS and (reason := site.hosts.why_unknown(asked.fields)):
-            remedy = "ask by an address, or by a name that the broker was given with --admin-advertise"
-            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
-        family, _, member = path.rpartition("/")
-        match method:
-            case "GET" if path in site.pages:
-                return site.pages[path]()
-            case "GET" if family in site.families:
-                return site.families[family](member)
-            case "POST" if path in site.actions:
-                return _refused(asked.fields) or await site.actions[path](body)
-        is_known = path in site.pages or path in site.actions or family in site.families
-        code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
-        return failure(code, f"there are {site.listed}")
-
-
-def _refused(fields: Mapping[str, str]) -> HttpResponse | None:
-    if reason := why_foreign(fields):
-        return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
-    return None
+    async def _answer(self, route: Route, asked: HttpRequest) -> HttpResponse | HttpStream:
+        """What is public is answered at once, so that it is answered always."""
+        if route.verb is not None and self._connections.is_busy:
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again when some have ended", "too many requests")
+        return await route.handler(asked)
 
 
-async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | HttpResponse:
-    if fields.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        return failure(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send Content-Type: {JSON}, and a JSON object")
-    length = fields.get("content-length", "")
-    if not length.isascii() or not length.isdigit():
-        return failure(HTTPStatus.LENGTH_REQUIRED, "send Content-Length: how many bytes the body has")
-    if len(length) > 6 or int(length) > REQUEST_BYTES_MAX:
-        return failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {REQUEST_BYTES_MAX:,} bytes")
-    return await reader.readexactly(int(length))
+def accepted(listening: int) -> Iterator[socket.socket]:
+    """Whoever waits to be accepted, up to a bound.
+
+    uvloop accepts one connection in a turn of the loop: behind a crowd of strangers, others would wait for seconds.
+    """
+    listener = socket.socket(fileno=listening)
+    try:
+        listener.settimeout(0.0)
+        for _ in range(ACCEPTED_AT_ONCE_MAX):
+            connection, _ = listener.accept()
+            yield connection
+    except OSError:  # nobody else waits; or there are too many open files, which the server itself tells
+        return
+    finally:
+        listener.detach()
 
 
-def _response(page: HttpResponse) -> bytes:
-    allow = {"Allow": "GET, POST"} if page.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
-    fields = {"Content-Type": page.kind, "Content-Length": str(len(page.body)), **allow, **page.fields}
-    return _head(page.status, fields) + page.body
+class RequestReader(asyncio.StreamReader):
+    """Knows whether data has come since it was last read from."""
+
+    has_data = False
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        self.has_data = True
+        super().feed_data(data)
+
+    async def read(self, n: int = -1) -> bytes:
+        data = await super().read(n)
+        self.has_data = False
+        return data
 
 
-def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{k}: {v}" for k, v in fields.items()), "Connection: close"]
-    return "\r\n".join([*lines, "", ""]).encode()
+def _has_unread(reader: RequestReader, transport: asyncio.BaseTransport) -> bool:
+    """Whether a client has sent what was not read yet, here or by the system."""
+    if reader.has_data or transport.is_closing():
+        return reader.has_data
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket"), select.POLLIN)
+    return bool(poll.poll(0))
 
 
-async def _flow(writer: asyncio.StreamWriter, flow: HttpStream) -> None:
-    """Each piece must be taken before the next one is made, so that nothing piles up for a slow client."""
-    writer.write(_head(HTTPStatus.OK, {"Content-Type": flow.kind, **flow.fields}))
-    async with aclosing(flow.pieces) as pieces:
-        async for piece in pieces:
-            writer.write(piece)
-            async with asyncio.timeout(REQUEST_SECONDS_MAX):
-                await writer.drain()
+def _unrouted(site: Site, methods: list[str]) -> HttpResponse:
+    remedy = f"there are {site.listed}"
+    if not methods:
+        return failure(HTTPStatus.NOT_FOUND, remedy)
+    return failure(HTTPStatus.METHOD_NOT_ALLOWED, remedy)._replace(fields={"Allow": ", ".join(methods)})

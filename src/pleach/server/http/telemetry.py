@@ -1,12 +1,14 @@
 """Traffic and distances of a broker, over HTTP: for programs that look for a better tree (operate/improve.py).
 
-GET  /traffic/N                     {"report": …, "next": M}: notes after number N; ask for M the next time, at first 0
+POST /traffic   {"after": N}        {"report": …, "next": M}: notes after number N; ask for M the next time, at first 0
 POST /distances {"to": {"b": "10.0.0.2:7200", …}}     seconds there and back to where these brokers listen for brokers
+
+Neither is a GET: asking for the traffic has it noted, and measuring has the broker dial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
 
@@ -15,11 +17,15 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.operate.observe import DISTANCES_MAX
 from pleach.server.distances import distances
+from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
-from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.http.page import HttpResponse, json_page, posted
+from pleach.server.http.routes import Route, posts
 from pleach.server.traffic_notes import TrafficNotes
 
-DIGITS_MAX = 18
+
+class TrafficBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class DistancesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,17 +39,14 @@ class TelemetryPages:
         self._notes = notes
 
     @property
-    def families(self) -> Mapping[str, Callable[[str], HttpResponse]]:
-        return {"/traffic": self._traffic}
+    def routes(self) -> Sequence[Route]:
+        return (
+            posts("/traffic", Verb.READ, posted(TrafficBody, self._traffic)),
+            posts("/distances", Verb.REWEAVE, posted(DistancesBody, self._distances)),
+        )
 
-    @property
-    def actions(self) -> Mapping[str, Action]:
-        return {"/distances": posted(DistancesBody, self._distances)}
-
-    def _traffic(self, after: str) -> HttpResponse:
-        if not (after.isascii() and after.isdigit() and len(after) <= DIGITS_MAX):
-            return failure(HTTPStatus.BAD_REQUEST, "GET /traffic/0 at first", f"{after!r} is no number")
-        report, number = self._notes.report(self._name, int(after))
+    async def _traffic(self, body: TrafficBody) -> HttpResponse:
+        report, number = self._notes.report(self._name, body.after)
         return json_page(HTTPStatus.OK, {"report": report, "next": number})
 
     async def _distances(self, body: DistancesBody) -> HttpResponse:

@@ -1,0 +1,27 @@
+"""The console of all commands: what brokers and clients have said is shown, and controls nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import console, markup
+from rich.segment import Segment
+
+from pleach.net.printable import printable
+
+LAYOUT = "\n\t"
+
+
+class Console(console.Console):
+    """Escapes control characters in whatever is rendered; styles and cursor movements are apart from the text."""
+
+    def render(
+        self, renderable: console.RenderableType, options: console.ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text, keep=LAYOUT))
+
+
+def escape(text: str) -> str:
+    """For a name or a reason within markup: it stays in its line."""
+    return markup.escape(printable(text))
