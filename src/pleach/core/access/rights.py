@@ -1,0 +1,125 @@
+"""Rights are filters, and a request is judged by comparing two filters (docs/protocols/rights.md).
+
+    asked lies within the right           granted as asked
+    asked and right overlap               granted as `asked AND right`; denied where the right is strict
+    no event can match both               denied
+    asked names a hidden attribute        denied: by its answers a filter tells the values that it names
+
+Rule 1: what is granted matches exactly the events that both the right and the asked filter match.
+Rule 2: a conjunction is bounded before it is computed; what is beyond the bound is denied, never granted in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pleach.core.events.algebra import covers, overlaps
+from pleach.core.events.constraint import Conjunction
+from pleach.core.events.event import Event
+from pleach.core.events.expression import And, Expression, Or, Predicate
+from pleach.core.events.filter import Filter
+from pleach.core.events.normalise import normalise
+from pleach.errors import FilterError
+
+EFFECTIVE_CHARACTERS_MAX = 262_144  # of the text of a conjunction of two filters, before it is simplified
+
+TRUE: Final = Filter([Conjunction({})])
+FALSE: Final = Filter([])
+
+
+class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a principal may do. FALSE: nothing, TRUE: everything.
+
+    `hidden`: attributes that it may neither name in a filter nor see. `strict`: a request beyond the right is denied
+    rather than narrowed.
+    """
+
+    publish: Filter
+    subscribe: Filter
+    advertise: Filter
+    hidden: tuple[str, ...] = ()
+    strict: bool = False
+
+    def requested(self, layer: int) -> Filter:
+        """The right that a request of this layer (`Layer` in messages/base.py) needs."""
+        return self.advertise if layer else self.subscribe
+
+    def shows(self, event: Event) -> bool:
+        """Whether the event, without what is hidden, may be delivered."""
+        return self.subscribe.matches(event.attributes)
+
+
+EVERYTHING: Final = Rights(TRUE, TRUE, TRUE)
+NOTHING: Final = Rights(FALSE, FALSE, FALSE)
+
+
+class Granted(NamedTuple):
+    """`filter`: the effective filter. `is_narrowed`: it matches fewer events than were asked for, or may do so."""
+
+    filter: Filter
+    is_narrowed: bool
+
+
+class Denied(NamedTuple):
+    reason: str
+
+
+def judge(asked: Filter, layer: int, rights: Rights) -> Granted | Denied:
+    """What becomes of a request to subscribe or advertise (`Layer`)."""
+    if rights.hidden and (named := _named(asked, rights.hidden)):
+        return Denied(f"it names {', '.join(named)}, hidden from this client: ask without it")
+    right = rights.requested(layer)
+    if covers(right, asked):
+        return Granted(asked, is_narrowed=False)
+    if not overlaps(right, asked):
+        return Denied("its right matches no event of this filter: ask an operator for the right")
+    try:
+        effective = conjunction(asked, right)
+    except FilterError as error:
+        return Denied(f"with its right the filter is too large ({error.reason}): ask for less, or in several parts")
+    if effective == asked:
+        return Granted(asked, is_narrowed=False)
+    if not effective.conjunctions:  # `overlaps` is not certain where patterns are entangled
+        return Denied("its right matches no event of this filter: ask an operator for the right")
+    if rights.strict:
+        permitted = without_hidden(right, rights.hidden).text
+        return Denied(f"it is wider than its right, which is {permitted!r}: ask for a filter within it")
+    return Granted(effective, is_narrowed=True)
+
+
+def conjunction(a: Filter, b: Filter) -> Filter:
+    """The filter that matches what both match, in normal form; raises FilterError beyond the bound (rule 2)."""
+    size = len(a.text) * max(1, len(b.conjunctions)) + len(b.text) * max(1, len(a.conjunctions))
+    if size > EFFECTIVE_CHARACTERS_MAX:
+        raise FilterError(
+            f"the filter and the right together take up to {size:,} characters, at most {EFFECTIVE_CHARACTERS_MAX:,} "
+            "are possible"
+        )
+    return normalise(And((_expression(a), _expression(b))))
+
+
+def without_hidden(effective: Filter, hidden: Collection[str]) -> Filter:
+    """A filter as it may be shown to a client: a right may name what is hidden from those who have it."""
+    if not hidden or not _named(effective, hidden):
+        return effective
+    shown = [{name: c for name, c in each.constraints.items() if name not in hidden} for each in effective.conjunctions]
+    return Filter(dict.fromkeys(map(Conjunction, shown)))
+
+
+def redacted(event: Event, hidden: Collection[str]) -> Event:
+    """The event without hidden attributes; the event itself where it has none."""
+    if not any(name in event.attributes for name in hidden):
+        return event
+    return Event(event.id, {name: v for name, v in event.attributes.items() if name not in hidden}, event.payload)
+
+
+def _named(wanted: Filter, hidden: Collection[str]) -> list[str]:
+    return sorted({name for each in wanted.conjunctions for name in each.constraints if name in hidden})
+
+
+def _expression(wanted: Filter) -> Expression:
+    alternatives = (And(tuple(Predicate(*each) for each in one.constraints.items())) for one in wanted.conjunctions)
+    return Or(tuple(alternatives))
