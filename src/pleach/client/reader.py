@@ -20,7 +20,7 @@ from functools import partial
 import msgspec
 
 from pleach.client.short_connection import Identity, SessionPosition, ShortConnection
-from pleach.core.events.event import Event
+from pleach.core.events.event import WITHHELD, Event
 from pleach.core.events.filter import Filter
 from pleach.core.links.frames import Ack, Data, Extent, Hello, Read
 from pleach.core.links.reading import READER
@@ -146,11 +146,11 @@ class Reader:
                     raise ConnectError({position.address: why(error)}) from error
 
     def events(self, position: ReadPosition, after: int, upto: int) -> Iterator[list[Event]]:
-        """The events of a range, in order."""
+        """The events of a range, in order, without those that are withheld."""
         for _, payload in self.payloads(position, after, upto):
             if is_run(payload):
-                yield Run(payload).events()
-            elif isinstance(message := decode(payload), Deliver):
+                yield [event for event in Run(payload).events() if event != WITHHELD]
+            elif isinstance(message := decode(payload), Deliver) and message.event != WITHHELD:
                 yield [message.event]
 
     def confirm(self, position: ReadPosition) -> None:

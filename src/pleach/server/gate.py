@@ -28,23 +28,24 @@ from pleach.core.messages import (
     Layer,
     Message,
     Node,
+    Permit,
     Publish,
     PublishRefused,
+    Rejudge,
     Returning,
     StandFor,
     Subscribe,
 )
 from pleach.core.messages.runs import Run
 from pleach.core.overlay.membership.machine import Membership
-from pleach.core.routing.clients import owner, refusal
-from pleach.core.routing.entries import Entry
+from pleach.core.routing.clients import refusal
 from pleach.errors import ProtocolError
 from pleach.server.feature import Feature, Features
 from pleach.server.metrics import Counters
 from pleach.server.settings import NAME_BYTES_MAX
 
-FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
-FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
+FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved, Permit, Rejudge))
+FROM_CLIENTS: frozenset[type] = (CLIENT_REQUESTS | {Farewell, Halted, Returning}) - FROM_ITS_DRIVER
 
 
 class Gate:
@@ -182,7 +183,7 @@ class Gate:
         if len(name.encode()) > NAME_BYTES_MAX:
             return f"its name is longer than {NAME_BYTES_MAX} bytes"
         layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
-        if self.broker.router.has(layer, sender, Entry(owner(sender, name), message.filter)):
+        if self.broker.sessions.holds(layer, sender, name, message.filter):
             return ""  # it takes no room, and is confirmed again
         return _first(self._refuse_name)
 

@@ -50,6 +50,7 @@ class OutboxChange(NamedTuple):
     finished: list[int]  # those that nobody waits for any more
     rows: list[Row]
     queued: list[tuple[Node, int]]  # who waits for which row, in order
+    rewritten: list[tuple[Node, int, int]]  # who waits for which row now, under which sequence
     forgotten: dict[Node, int]  # sessions that end, by peer
     sequence_floor: int  # beyond all that was ever queued for them
 
@@ -61,6 +62,9 @@ class Backlog:
     session: int
     first: int = 1
     rows: deque[int] = field(default_factory=deque)
+
+    def row(self, sequence: int) -> int:
+        return self.rows[sequence - self.first]
 
 
 class Outboxes:
@@ -84,7 +88,7 @@ class Outboxes:
                     slots[session].append((sequence, row))
             outboxes._next_row = row + 1
         for session, waiting in by_session.items():
-            waiting.rows.extend(row for _, row in sorted(slots[session]))
+            waiting.rows.extend(row for _, row in sorted(dict(slots[session]).items()))  # the last row counts
             outboxes._unconfirmed.update(waiting.rows)
         return outboxes
 
@@ -99,9 +103,24 @@ class Outboxes:
             rows.extend(islice(waiting.rows, reached - waiting.first))
         forgotten, floor = self._forgotten(batch)
         rows.extend(row for peer in forgotten for row in self._peers[peer].rows)
+        placed, queued = self._place(batch)
+        rewritten = self._rewritten(batch, placed)
+        rows.extend(self._peers[peer].row(sequence) for peer, sequence, _ in rewritten)
         confirmed = Counter(rows)
         finished = [row for row, count in confirmed.items() if count == self._unconfirmed[row]]
-        return OutboxChange(sessions, confirmed, finished, *self._place(batch), forgotten, floor)
+        return OutboxChange(sessions, confirmed, finished, placed, queued, rewritten, forgotten, floor)
+
+    def _rewritten(self, batch: Batch, placed: list[Row]) -> list[tuple[Node, int, int]]:
+        """A rewritten payload is a new row; a later row stands for what an earlier one says of the same sequence."""
+        rewritten = []
+        for peer, sequence, payload in batch.rewritten:
+            waiting, progress = self._peers.get(peer), batch.progress.get(peer)
+            first = max(waiting.first if waiting else 0, progress.first if progress else 0)
+            if waiting is None or peer in batch.forgotten or sequence < first:
+                continue  # confirmed, or void
+            placed.append(Row(self._next_row + len(placed), [(waiting.session, sequence)], payload))
+            rewritten.append((peer, sequence, placed[-1].id))
+        return rewritten
 
     def _forgotten(self, batch: Batch) -> tuple[dict[Node, int], int]:
         known = {peer: self._peers[peer] for peer in batch.forgotten if peer in self._peers}
@@ -131,6 +150,8 @@ class Outboxes:
 
     def apply(self, change: OutboxChange) -> None:
         """The change is on the disk."""
+        for peer, sequence, row in change.rewritten:
+            self._peers[peer].rows[sequence - self._peers[peer].first] = row
         for _, peer, _, _, first in change.sessions:
             waiting = self._peers[peer]
             for _ in range(min(first - waiting.first, len(waiting.rows))):

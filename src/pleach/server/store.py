@@ -130,7 +130,7 @@ class Store:
             (sequence_floor,) = sql.execute("SELECT sequence_floor FROM forgotten").fetchone()
             journal = [Journalled(*row) for row in sql.execute(SELECT_JOURNAL)]
             boxes: dict[int, dict[int, bytes]] = defaultdict(dict)
-            for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox"):
+            for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox ORDER BY id"):
                 for session, sequence in decode_recipients(recipients):
                     boxes[session][sequence] = payload
             rows = sql.execute("SELECT id, peer, peer_epoch, received, first FROM sessions ORDER BY id").fetchall()

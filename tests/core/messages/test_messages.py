@@ -59,6 +59,8 @@ def of_type(kind, events):
         return st.lists(names, min_size=1, max_size=3)
     if kind == council.BrokerPath:
         return st.lists(made(council.BrokerOnPath), min_size=1, max_size=3)
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        return st.lists(of_type(get_args(kind)[0], events), max_size=3).map(tuple)
     if get_origin(kind) is Annotated:
         return of_type(get_args(kind)[0], events) if kind not in BOUNDED else BOUNDED[kind]
     parts = [st.none() if part is types.NoneType else of_type(part, events) for part in parts_of(kind)]

@@ -15,7 +15,7 @@ from typing import get_args
 
 from pleach.core.client.state import RENEW, ROUNDS_UNANSWERED_MAX, ClientMachineState, RenewalClock, unpublished
 from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Passed, Send
-from pleach.core.events.event import Event, EventId, Value, check_content
+from pleach.core.events.event import WITHHELD, Event, EventId, Value, check_content
 from pleach.core.events.filter import Filter
 from pleach.core.messages import (
     CONFIRMED_TOGETHER_MAX,
@@ -224,7 +224,7 @@ class ClientMachine:
             return [*self._answered_on_the_way(reply), *self._resettled()]
         match reply:
             case Deliver(event):
-                return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
+                return [Observe(Observed.DELIVER, event=event)] if self.is_observed and event != WITHHELD else []
             case Published():
                 return self._published(sender, reply)
             case PublishRefused():

@@ -14,7 +14,7 @@ import msgspec
 
 from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Effect, Observe, Observed, Send
-from pleach.core.events.event import EventId
+from pleach.core.events.event import WITHHELD, EventId
 from pleach.core.messages import (
     Advertise,
     ClientRequest,
@@ -76,7 +76,7 @@ class ReturningClient(ClientMachine):
     def _note(self, message: Message) -> None:
         memory = self._remembered
         match message:
-            case Deliver(event):
+            case Deliver(event) if event != WITHHELD:
                 note(memory.got, event.id)
             case Published(last):
                 memory.unconfirmed = [each for each in memory.unconfirmed if not _is_upto(each, last)]

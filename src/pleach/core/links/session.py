@@ -23,7 +23,7 @@ The session reads no clock (`now` is a parameter) and knows no sockets; tests si
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -168,6 +168,17 @@ class Session:
         self.first += 1  # a gap, so that even a peer that received everything cannot resume
         self.disconnected()  # frames that are still in flight on this connection are ignored
         return [Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)] if was_connected else []
+
+    def rewrite(self, change: Callable[[bytes], bytes]) -> list[Numbered]:
+        """Put other payloads, of as many messages, in the places of queued ones. Returns those that are others."""
+        after = deque(map(change, self._outbox))
+        changed = [
+            (number, new)
+            for number, (new, old) in enumerate(zip(after, self._outbox, strict=True), self.first)
+            if new is not old
+        ]
+        self._outbox, self.outbox_bytes = after, sum(map(len, after))
+        return changed
 
     # Readers (reading.py) ------------------------------------------------------------------------------------
 

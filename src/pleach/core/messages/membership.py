@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pleach.core.access.client_access import ClientAccess
 from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
 from pleach.core.messages.base import Layer, Life, Message, Node
@@ -53,7 +54,10 @@ class RemoveNack(Message, frozen=True, tag=117):
 
 
 class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A client as its broker hands it over. `confirmed`, `waiting`: its requests that are, and are not, confirmed."""
+    """A client as its broker hands it over. `confirmed`, `waiting`: its requests that are, and are not, confirmed.
+
+    `access`: its rights where it was. Its new broker judges it by its own settings.
+    """
 
     name: Node
     own_events: bool
@@ -61,6 +65,7 @@ class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
     advertisements: dict[str, Filter]
     confirmed: list[str]
     waiting: list[tuple[Layer, str]]
+    access: ClientAccess = msgspec.field(default_factory=ClientAccess)
 
 
 class Handover(Message, frozen=True, tag=118):

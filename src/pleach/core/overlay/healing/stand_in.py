@@ -32,12 +32,12 @@ import msgspec
 
 from pleach.core.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.core.events.event import Event, EventId
+from pleach.core.events.filter import Filter
 from pleach.core.messages import (
     Advertise,
     Attach,
     Bereaved,
     ClientRequest,
-    Deliver,
     Forward,
     Got,
     Layer,
@@ -303,8 +303,10 @@ class StandIn:
             note(self._seen, event_id)
         state.seen = in_order(self._seen)
         answers = [send for request in requests for send in self._context.sessions.handle(client, request)]
-        missed = [event for event in state.kept if _misses(client, message, marks, event)]
-        return [*late, *answers, *(Send(client, Deliver(event)) for event in missed)]
+        sessions = self._context.sessions
+        wanted = sessions.subscriptions(client)  # what its rights leave of those that it asks for
+        missed = [event for event in state.kept if _misses(client, message, wanted, marks, event)]
+        return [*late, *answers, *sessions.deliveries(client, missed)]
 
     def _keep(self, event: Event) -> None:
         self._state.kept.append(event)
@@ -383,10 +385,10 @@ class StandIn:
         self._derive()
 
 
-def _misses(client: Node, message: Returning, marks: Marks, event: Event) -> bool:
+def _misses(client: Node, message: Returning, wanted: Mapping[str, Filter], marks: Marks, event: Event) -> bool:
     if covers(marks, event.id) or (client == event.id.publisher and not message.own_events):
         return False
-    return any(wanted.matches(event.attributes) for wanted in message.subscriptions.values())
+    return any(each.matches(event.attributes) for each in wanted.values())
 
 
 def _is_had(has: Mapping[Node, Marks], send: Send) -> bool:

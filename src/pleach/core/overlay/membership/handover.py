@@ -20,6 +20,7 @@ from pleach.core.messages import (
     Layer,
     Node,
     Publish,
+    Rejudge,
     Said,
 )
 from pleach.core.overlay.context import BrokerContext
@@ -51,6 +52,9 @@ class HandoverSeam:
 
     def _request(self, client: Node, request: ClientRequest) -> Verdict:
         change = self._change
+        if isinstance(request, Rejudge):  # a client that is handed over is judged by its new broker
+            has_gone = change.role is MembershipRole.LEAVING and change.phase is not MembershipPhase.ASKED
+            return Drop("handed over") if has_gone else Pass(client, request)
         match change.role, change.phase:
             case MembershipRole.JOINING, _:
                 change.clients[client] = False
