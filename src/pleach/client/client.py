@@ -266,6 +266,8 @@ class Client:
             case PublishRefused(event_id, reason, is_in_doubt):
                 error = UnknownOutcomeError if is_in_doubt else PublishRefusedError
                 self._underway.failed(event_id, error(str(event_id), reason))
+            case Subscribed(name, effective, is_change=True) if name in self._subscriptions:
+                self._subscriptions[name].narrowed(effective)
             case Subscribed(name) if self._requests.is_waiting(Unsubscribed, name):
                 pass  # of the subscription that was withdrawn; a later one of its name is answered later
             case Subscribed(name, effective) | Advertised(name, effective):
@@ -278,7 +280,6 @@ class Client:
                 self._refused(name, reason, layer)
 
     def _granted(self, kind: type[Message], name: str, effective: Filter | None) -> None:
-        """In effect; also without a request, where the rights of this client have changed."""
         self._requests.answer(kind, name)
         if kind is Subscribed and name in self._subscriptions:
             self._subscriptions[name].narrowed(effective)

@@ -173,7 +173,10 @@ def test_a_run_with_an_event_beyond_the_right_goes_message_by_message(narrow):
     assert narrow.broker.handle_run("c", run_of(Publish, good, event(2, "c", region="eu"))) is not None
     for _ in range(2):  # also where the route is remembered
         assert narrow.broker.handle_run("c", run_of(Publish, good, bad)) is None
-        assert narrow.broker.handle_run("c", run_of(Publish, event(3, "c", region="us"), event(4, "c", region="us"))) is None
+        assert (
+            narrow.broker.handle_run("c", run_of(Publish, event(3, "c", region="us"), event(4, "c", region="us")))
+            is None
+        )
 
 
 def test_a_permit_forgets_remembered_routes(narrow):
@@ -210,7 +213,16 @@ def test_a_wider_right_gives_back_what_was_asked_for(narrow):
     assert not [each for each in effects if isinstance(each, Withhold)]
     (install,) = [message for to, message in effects if to == "n" and isinstance(message, Install)]
     assert install.filter == LOW
-    assert narrow.say("n", Installed(Layer.SUBSCRIPTIONS, install.number)) == [("c", Subscribed("s"))]
+    assert effects[-1] == ("c", Subscribed("s", is_change=True))
+
+
+def test_a_request_that_is_not_answered_yet_is_answered_once_when_the_wider_filter_is_in_effect(narrow):
+    (first,) = [message for to, message in narrow.say("c", Subscribe("s", LOW)) if to == "n"]
+    effects = narrow.permit(EVERYTHING)
+    (second,) = [message for to, message in effects if to == "n" and isinstance(message, Install)]
+    assert not [each for each in effects if each[0] == "c"]
+    assert narrow.say("n", Installed(Layer.SUBSCRIPTIONS, first.number)) == []
+    assert narrow.say("n", Installed(Layer.SUBSCRIPTIONS, second.number)) == [("c", Subscribed("s"))]
 
 
 def test_a_withdrawn_right_ends_the_subscription_and_the_client_is_told(narrow):

@@ -229,8 +229,8 @@ class ClientMachine:
                 return self._published(sender, reply)
             case PublishRefused():
                 return [unpublished(reply)]
-            case Subscribed(name):
-                return self._subscribed(name)
+            case Subscribed():
+                return self._subscribed(reply)
             case Unsubscribed(name):
                 self._state.unanswered.ended.pop(name, None)
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
@@ -290,8 +290,11 @@ class ClientMachine:
             self._state.unconfirmed.remove(advertisement)
         return self._release()
 
-    def _subscribed(self, subscription: str) -> Sequence[Effect]:
+    def _subscribed(self, reply: Subscribed) -> Sequence[Effect]:
         """A renewed request may be confirmed twice; the second must not be taken for a later subscription's."""
+        subscription = reply.subscription
+        if reply.is_change:
+            return [self._state.changed(reply)]
         if subscription in self._state.unanswered.ended:
             return []
         self._state.unanswered.asked.pop(subscription, None)

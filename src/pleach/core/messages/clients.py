@@ -101,11 +101,12 @@ class PublishRefused(Message, frozen=True, tag=19):
 class Subscribed(Message, frozen=True, tag=20):
     """`effective`: the filter in effect, where the client's right has narrowed the one asked for (core/access).
 
-    Also sent without a request, where the rights of the client have changed.
+    `is_change`: it answers no request; the rights of the client have changed.
     """
 
     subscription: str
     effective: Filter | None = None
+    is_change: bool = False
 
 
 class Unsubscribed(Message, frozen=True, tag=21):

@@ -413,9 +413,13 @@ class ClientTable:
         state.put(layer, name, asked, effective)
         self.names += weight(effective) - weight(former)
         ticket = Ticket(layer, client, name)
-        added = self._router.add(layer, client, Entry(owner(client, name), effective), ticket)
-        removed = self._router.remove(layer, client, Entry(owner(client, name), former))
-        return [*added.sends, *removed.sends, *self.settle(added.due)]
+        is_answer = layer is Layer.ADVERTISEMENTS or ticket in self._router.waiting_of(client)
+        entry = Entry(owner(client, name), effective)
+        added = self._router.add(layer, client, entry, ticket if is_answer else None)
+        removed = self._router.remove(layer, client, entry._replace(filter=former))
+        shown = state.access.shown(layer, name, effective)
+        told = [] if is_answer else [Send(client, Subscribed(name, shown, is_change=True))]
+        return [*added.sends, *removed.sends, *self.settle(added.due), *told]
 
     # Moving --------------------------------------------------------------------------------------------------
 
