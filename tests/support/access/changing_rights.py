@@ -12,7 +12,7 @@ in force between the drains before and after it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,7 +104,7 @@ class AccessFile:
     def between(self, client: Node, start: float, end: float) -> list[Rights]:
         """The rights that were in force at some time between these two."""
         history = self.history.get(client, [])
-        first = bisect_right([at for at, _ in history], start) - 1
+        first = bisect_left([at for at, _ in history], start) - 1
         return [rights for at, rights in history[max(first, 0) :] if at <= end]
 
 

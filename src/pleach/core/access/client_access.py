@@ -8,6 +8,9 @@ Rule 1: a client without a permit has the rights of newcomers: everything, unles
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from pleach.core.access.rights import EVERYTHING, Rights, without_hidden
@@ -17,11 +20,24 @@ EXPECTED_MAX = 4_096  # permits of clients that are not attached
 
 
 class ClientAccess(msgspec.Struct, array_like=True):
-    """`asked`: by layer, the filters of names whose effective filter is another one."""
+    """`asked`: by layer, the filters of names whose effective filter is another one.
+
+    `is_pending`: names are still to be judged by these rights; until then each delivery is.
+    """
 
     principal: str = ""
     rights: Rights = EVERYTHING
     asked: tuple[dict[str, Filter], dict[str, Filter]] = msgspec.field(default_factory=lambda: ({}, {}))
+    is_pending: bool = False
+
+    @property
+    def screens(self) -> bool:
+        """Whether a delivery may have to be changed: else the effective filters say all."""
+        return self.is_pending or bool(self.rights.hidden)
+
+    def changes(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether a delivery with these attributes may have to be changed."""
+        return self.is_pending or any(name in attributes for name in self.rights.hidden)
 
     def shown(self, layer: int, name: str, effective: Filter) -> Filter | None:
         """The effective filter as the client is told it; None where it is the one that was asked for."""
@@ -29,7 +45,7 @@ class ClientAccess(msgspec.Struct, array_like=True):
 
     def copy(self) -> ClientAccess:
         subscriptions, advertisements = (dict(sorted(names.items())) for names in self.asked)
-        return ClientAccess(self.principal, self.rights, (subscriptions, advertisements))
+        return ClientAccess(self.principal, self.rights, (subscriptions, advertisements), self.is_pending)
 
     def without_names(self) -> ClientAccess:
         return ClientAccess(self.principal, self.rights)

@@ -3,7 +3,8 @@
     driver ── Permit ──▶ rights of the client ──▶ what waits for it is withheld ──▶ its requests are judged anew
 
 Rule 1: rights hold at once for all that is asked, published and delivered from now on, whatever is under way.
-Rule 2: requests are judged anew at the seam, like a request of the client: while it moves, that waits for the outcome.
+Rule 2: requests are judged anew at the seam, like a request of the client: while it moves, that waits for the outcome,
+        and each delivery is judged by itself.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Permits:
             sessions.guard(message.rights)
             return NOTHING
         former = sessions.permit(message.client, message.principal, message.rights)
-        if former is None or former == message.rights:
+        if former is None:
             return NOTHING
         effects = [Withhold(message.client, message.rights)] if _shows_less(message.rights, former) else []
         return Reaction(effects, on_behalf=(message.client, Rejudge()))

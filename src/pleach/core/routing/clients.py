@@ -89,7 +89,7 @@ class ClientTable:
     def __init__(self, router: Router, expected: ExpectedClients | None = None) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}
-        self._hidden: dict[Node, tuple[str, ...]] = {}  # attributes, of the clients from which some are hidden
+        self._screened: dict[Node, ClientAccess] = {}  # of clients that do not get all that their entries match
         self.expected = expected or ExpectedClients()
         self.names = 0  # weight of the subscriptions and advertisements of all clients
 
@@ -168,17 +168,15 @@ class ClientTable:
                 sends.append(Send(to, message))
             elif to != event.id.publisher or clients[to].own_events:
                 sends.append(Send(to, delivery))
-        return self._redacted(sends) if self._hidden else sends
+        return self._screen(sends) if self._screened else sends
 
-    def _redacted(self, sends: list[Send]) -> list[Send]:
-        """Each client gets its deliveries without what is hidden from it."""
-        hidden = self._hidden
-        return [
-            Send(send.to, Deliver(redacted(send.message.event, hidden[send.to])))
-            if send.to in hidden and isinstance(send.message, Deliver)
-            else send
-            for send in sends
-        ]
+    def _screen(self, sends: list[Send]) -> list[Send]:
+        """Deliveries without those that a client may not see, and without what is hidden from it."""
+        shown: list[Send] = []
+        for send in sends:
+            is_judged = send.to in self._screened and isinstance(send.message, Deliver)
+            shown += self.deliveries(send.to, send.message.events) if is_judged else [send]
+        return shown
 
     def deliveries(self, client: Node, events: Iterable[Event]) -> list[Send]:
         """Deliver events that have waited for a client, as far as its present rights allow it."""
@@ -209,7 +207,7 @@ class ClientTable:
             elif to != source:
                 takers.append(to)
                 not_own.append(to)
-        if self._hidden and any(name in attributes for to in takers for name in self._hidden.get(to, ())):
+        if self._screened and any(access.changes(attributes) for to in takers if (access := self._screened.get(to))):
             return None
         return Receivers(tuple(neighbours), tuple(takers), frozenset(not_own))
 
@@ -221,7 +219,7 @@ class ClientTable:
             self._clients[client].own_events = own_events
         else:
             self._clients[client] = ClientState(own_events, {}, {}, {}, self.expected.take(client))
-            self._note_hidden(client)
+            self._note_screened(client)
         return [Send(client, Attached(self._router.config.refresh))]
 
     def _detach(self, client: Node) -> list[Send]:
@@ -231,7 +229,7 @@ class ClientTable:
             for name in sorted(state.names(layer)):
                 sends += self._remove(layer, client, name)
         del self._clients[client]
-        self._note_hidden(client)
+        self._note_screened(client)
         self.expected.gone(client, state.access)
         self._router.forget_round(client)
         return sends
@@ -369,26 +367,29 @@ class ClientTable:
                 self.expected.await_judgement(client)
 
     def permit(self, client: Node, principal: str, rights: Rights) -> Rights | None:
-        """The rights of a client from now on. Returns its former rights, if it is attached."""
+        """The rights of a client from now on. Returns its former rights, if its names are to be judged by new ones."""
         self.expected.unjudged.pop(client, None)
         state = self._clients.get(client)
         if state is None:
             self.expected.expect(client, ClientAccess(principal, rights))
             return None
-        former = state.access.rights
-        state.access.principal, state.access.rights = principal, rights
-        self._note_hidden(client)
-        return former
+        former, access = state.access.rights, state.access
+        access.is_pending |= former != rights
+        access.principal, access.rights = principal, rights
+        self._note_screened(client)
+        return former if access.is_pending else None
 
-    def _note_hidden(self, client: Node) -> None:
-        self._hidden.pop(client, None)
+    def _note_screened(self, client: Node) -> None:
+        self._screened.pop(client, None)
         state = self._clients.get(client)
-        if state is not None and state.access.rights.hidden:
-            self._hidden[client] = state.access.rights.hidden
+        if state is not None and state.access.screens:
+            self._screened[client] = state.access
 
     def _rejudge(self, client: Node) -> list[Send]:
         """Judge all names of a client by its present rights: advertisements first, they open the way."""
         state = self._clients[client]
+        state.access.is_pending = False
+        self._note_screened(client)
         named = [(layer, name) for layer in reversed(Layer) for name in sorted(state.names(layer))]
         return [send for layer, name in named for send in self._rejudge_name(layer, client, name)]
 
@@ -452,7 +453,7 @@ class ClientTable:
             dict.fromkeys(handed.confirmed),
             handed.access.copy(),
         )
-        self._note_hidden(handed.name)
+        self._note_screened(handed.name)
         self.expected.await_judgement(handed.name)
         self.names += taken.weight - (former.weight if former else 0)
 
@@ -465,9 +466,9 @@ class ClientTable:
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients
         self.names = sum(state.weight for state in clients.values())
-        self._hidden.clear()
+        self._screened.clear()
         for client in clients:
-            self._note_hidden(client)
+            self._note_screened(client)
 
 
 def refusal(client: Node, message: Message, reason: str) -> Send:
