@@ -366,6 +366,12 @@ class ClientTable:
             if not state.access.principal:
                 self.expected.await_judgement(client)
 
+    def announce(self, client: Node, access: ClientAccess) -> None:
+        """A client is about to attach that logged in at another broker."""
+        if client not in self._clients:
+            self.expected.expect(client, access)
+            self.expected.await_judgement(client)
+
     def permit(self, client: Node, principal: str, rights: Rights) -> Rights | None:
         """The rights of a client from now on. Returns its former rights, if its names are to be judged by new ones."""
         self.expected.unjudged.pop(client, None)
