@@ -36,6 +36,7 @@ FLAGS = MappingProxyType(
         "found": "ring",
         "kind": "stabilise",
         "dry_run": "improve_dry_run",
+        "directory": "tls",
     }
 )
 TWO_NUMBERS = "two numbers"

@@ -8,16 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pleach.access.tls import Tls
     from pleach.client.connect import connect
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "connect"]
+__all__ = ["Tls", "__version__", "connect"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `connect` when it is used: the simulator and the core do without asyncio."""
+    """Import these when they are used: the simulator and the core do without asyncio and certificates."""
     if name == "connect":
         from pleach.client.connect import connect  # noqa: PLC0415 - see above
 
         return connect
+    if name == "Tls":
+        from pleach.access.tls import Tls  # noqa: PLC0415 - see above
+
+        return Tls
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,6 +101,25 @@ class SettingsError(InvalidInputError):
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
 
 
+class AccessError(InvalidInputError):
+    """Credentials, certificates or access files that are not valid: what is wrong, and the remedy."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+class CertificateError(InvalidInputError):
+    """An unusable certificate, key or membership list: the file, the reason, and the remedy."""
+
+    def __init__(self, file: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{file}: {reason}; {remedy}" if file else f"{reason}; {remedy}")
+        self.file = file
+        self.reason = reason
+        self.remedy = remedy
+
+
 class ComponentError(PleachError):
     """A component that cannot be hosted, moved or restored: its name, and the reason."""
 
@@ -215,6 +234,26 @@ class ConnectError(ClientError):
         tried = "; ".join(f"{address}: {reason}" for address, reason in attempts.items())
         super().__init__(f"no broker answers ({tried}); is it running, and are these its client addresses?")
         self.attempts = dict(attempts)
+
+
+class AccessDeniedError(ClientError):
+    """A broker's access file does not let this client in; `reason` is the broker's."""
+
+    def __init__(self, client: str, reason: str) -> None:
+        super().__init__(f"{client!r} is denied: {reason}")
+        self.reason = reason
+
+
+class TlsError(ConnectError, ConnectionError):
+    """A connection that TLS, or the certificate of the other side, does not permit: the reason, and the remedy."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__({})  # there is no address yet
+        self.reason = reason
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"TLS: {self.reason}; {self.remedy}"
 
 
 class RefusedError(ClientError):

@@ -100,6 +100,10 @@ def test_lists_in_the_environment(tmp_path):
         ('name = "b"\nexchange = "path"\nheal = { after = 5 }', "exchange", "take swaplink, or leave it to auto"),
         ('name = "b"\nzone = "a\\tb"', "zone", "printable"),
         ('name = "b"\nlog_level = "loud"', "log_level", "Invalid enum value"),
+        ('name = "b"\ntls = {}', "tls.certificate", "pleach certs broker"),
+        ('name = "b"\npeer_listen = "0.0.0.0:7200"', "peer_listen", "[tls] and [access] missing"),
+        ('name = "b"\nadmin_listen = "[::]:7300"\ntls = { directory = "d" }', "admin_listen", "insecure = true"),
+        ('name = "b"\nclient_listen = "broker.example:7100"', "client_listen", "open to other machines"),
         ("name = ", "", "no TOML"),
     ],
 )
@@ -111,6 +115,22 @@ def test_what_is_wrong_is_named(tmp_path, text, key, says):
     assert says in str(caught.value)
     if key != "name" or text:
         assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:7100", "127.9.9.9:7100", "[::1]:7100", "localhost:7100"])
+def test_on_the_loopback_nothing_is_required(address):
+    assert load_settings(None, {}, {"name": "b", "client_listen": address}).tls is None
+
+
+def test_who_means_to_be_open_says_so():
+    environment = {"PLEACH_NAME": "b", "PLEACH_ADMIN_LISTEN": "0.0.0.0:7300", "PLEACH_INSECURE": "true"}
+    assert load_settings(None, environment, {}).insecure
+
+
+def test_validate_reads_the_certificates(tmp_path):
+    failed = run("broker", "b", "--tls", tmp_path, "--validate")
+    assert failed.returncode == 2
+    assert "authority.pem: No such file" in failed.stderr
 
 
 def test_validate_prints_the_effective_settings(tmp_path):

@@ -26,4 +26,5 @@ BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
 )
 
 # Benches that can also measure other systems, where they are installed.
+WITH_TLS: MappingProxyType[str, Bench] = MappingProxyType({"forward": forward.run_with_tls})
 WITH_PEERS: MappingProxyType[str, Bench] = MappingProxyType({"forward": partial(forward.run, peers=True)})

@@ -29,7 +29,7 @@ import msgspec
 
 from pleach.bench.measurement import Measurement
 from pleach.bench.systems.processes import read_line, stop
-from pleach.bench.systems.registry import DURABLE, OURS, PEERS
+from pleach.bench.systems.registry import DURABLE, OURS, PEERS, SECURED
 from pleach.bench.systems.system import Addresses, Case, System, WorkerResult, WorkerTask
 from pleach.errors import LiveError
 
@@ -39,6 +39,7 @@ BARS = {
     (Case.CHAIN, "nats-server with nats-py"): 0.5,
     (Case.FILTERS, "rabbitmq-server's headers exchange with pika"): 20.0,
 }
+TLS_BAR = 0.85  # of the throughput of plain connections
 LATENCY_RATE = 1_000  # events per second while latencies are measured
 SETTLE_SECONDS = 0.3  # for subscriptions to reach servers that do not confirm them
 ALONE = "alone"
@@ -67,6 +68,15 @@ def run(*, quick: bool, seed: int, peers: bool = False) -> Iterator[Measurement]
         for case in Case:
             yield from measure(case, [system for system in systems if case in system.cases], effort)
         yield from latencies([system for system in systems if Case.ONE in system.cases], effort)
+
+
+def run_with_tls(*, quick: bool, seed: int) -> Iterator[Measurement]:  # noqa: ARG001 - nothing is drawn
+    """TLS beside plain connections."""
+    effort = QUICK if quick else FULL
+    with _stopped_in_order():
+        for case in SECURED.cases:
+            yield from measure(case, [OURS, SECURED], effort)
+        yield from latencies([OURS, SECURED], effort)
 
 
 @contextmanager
@@ -104,6 +114,10 @@ def measure(case: Case, systems: Sequence[System], effort: ForwardSize) -> Itera
         yield _plain(f"{case}, {system.name}", median(theirs), "events/s")
         if system in PEERS:
             yield _compared(case, system, ours, theirs)
+        if system is SECURED:
+            ratio = median(mine / plain for mine, plain in zip(theirs, ours, strict=True))
+            name = f"{case}, {system.name}"
+            yield Measurement("forward", name, median(theirs), "events/s", OURS.name, ratio, TLS_BAR, ratio >= TLS_BAR)
 
 
 def _compared(case: Case, peer: System, ours: list[float], theirs: list[float]) -> Measurement:
@@ -151,6 +165,7 @@ def _round(running: Running, case: Case, events: int, rate: int) -> WorkerResult
     name = running.system.name
     with ExitStack() as stack:
         task = WorkerTask(name, case, running.addresses.subscriber, events, max(1, events // WARM_UP_SHARE), rate)
+        task = msgspec.structs.replace(task, tls=running.addresses.tls)
         subscriber = stack.enter_context(_worker("subscribe", task))
         read_line(subscriber, f"the subscriber of {name}")
         task = msgspec.structs.replace(task, address=running.addresses.publisher)

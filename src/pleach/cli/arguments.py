@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
+import typer.main
 
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import CHOICES
 from pleach.core.overlay.plans import Link, Topology
 from pleach.errors import InvalidInputError
+from pleach.net.own_tls import speak_as
 
 EXIT_REFUSED = 1
 VIA = "PLEACH_VIA"
@@ -21,6 +24,10 @@ STDIN = "-"
 Via: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(envvar=VIA, help="Admin address (HOST:PORT) of any broker, or a directory with ready lines."),
+]
+TLS = "PLEACH_TLS"
+TlsOption: TypeAlias = Annotated[
+    Path | None, typer.Option(envvar=TLS, help="Connect with TLS: a directory that `pleach certs` has made.")
 ]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -31,6 +38,35 @@ Protocol: TypeAlias = Annotated[
 DetachAbsent: TypeAlias = Annotated[
     bool, typer.Option("--detach-absent", help="End the sessions of clients that are not connected.")
 ]
+TenantOption: TypeAlias = Annotated[str, typer.Option("--tenant", help="Tenant of the client, where there are such.")]
+KeyOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--key", envvar="PLEACH_KEY", help="Ed25519 key in PEM form, to log in with.")
+]
+TokenOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--token-file", envvar="PLEACH_TOKEN_FILE", help="File with a token, to log in with.")
+]
+
+
+def token_in(file: Path | None) -> Callable[[], str] | None:
+    """Reads the file for each connection: whoever renews the token writes it there."""
+    return None if file is None else lambda: read_input(file).decode().strip()
+
+
+def _speak_as(_context: Any, _option: Any, tls: Path | None) -> None:
+    speak_as(tls)
+
+
+def _carrier(tls: TlsOption = None) -> None:
+    """Typer makes options for functions only."""
+
+
+def tls_option() -> Any:
+    """The option `--tls` of a command that asks brokers: who this process is to them is set when it is read."""
+    app = typer.Typer()
+    app.command()(_carrier)
+    option = next(each for each in typer.main.get_command(app).params if each.name == "tls")
+    option.expose_value, option.callback = False, _speak_as
+    return option
 
 
 def places(via: list[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pleach.bench import BENCHES, WITH_PEERS
+from pleach.bench import BENCHES, WITH_PEERS, WITH_TLS
 from pleach.bench.measurement import Measurement, line
 from pleach.cli.terminal import Console
 from pleach.errors import InvalidInputError
@@ -22,6 +22,9 @@ def bench(
     peers: Annotated[
         bool, typer.Option("--peers", help=f"Also measure other systems that are installed ({', '.join(WITH_PEERS)}).")
     ] = False,
+    tls: Annotated[
+        bool, typer.Option("--tls", help=f"TLS beside plain connections, instead ({', '.join(WITH_TLS)}).")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per measurement.")] = False,
 ) -> None:
@@ -29,9 +32,10 @@ def bench(
 
     Example: `pleach bench match --quick --json`
     """
-    benches = WITH_PEERS if peers else BENCHES
+    benches, which = (WITH_TLS, "bench with --tls") if tls else (BENCHES, "bench")
+    if peers:
+        benches, which = WITH_PEERS, "bench with --peers"
     if name not in benches:
-        which = "bench with --peers" if peers else "bench"
         raise InvalidInputError(f"unknown {which} {name!r}; choose one of {', '.join(benches)}")
     measurements = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

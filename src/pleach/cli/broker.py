@@ -46,6 +46,8 @@ def broker(
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
     improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Only log improvements.")] = None,
+    access: Annotated[Path | None, typer.Option(help="Principals and their rights, in TOML.")] = None,
+    tls: Annotated[Path | None, typer.Option(help="Files of `pleach certs broker`: TLS on all ports.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep the state in this directory.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between heartbeats.")] = None,
     zone: Annotated[str | None, typer.Option(help="Location, for the dashboard and for link costs.")] = None,
@@ -62,33 +64,55 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    stabilise_table = _given(kind=stabilise, refresh=refresh, period=period) or None
-    tables = _given(stabilise=stabilise_table, heal=_given(after=heal_after) or None)
-    kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
+    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period), heal=_table(after=heal_after))
+    kept = _given(data_dir=_text(data_dir), heartbeat=heartbeat, zone=zone, neighbours=neighbour or None)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
-    links = _given(neighbours=neighbour or None, welcome=welcome or None)
+    rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange, welcome=welcome or None)
     network = _given(
         name=name or named,
-        peers=parse_peers(peer, source="--peer") if peer else None,
-        components=parse_components(component, source="--component") if component else None,
-        ring=_given(found=ring, join=join.split(",") if join else None) or None,
+        **_named_places(peer, component),
+        ring=_table(found=ring, join=join.split(",") if join else None),
+        **_given(tls=_table(directory=_text(tls)), access=_table(file=_text(access))),
         improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
     )
-    rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange)
-    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **links, **network}
+    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
+
+
+def _named_places(peer: list[str] | None, component: list[str] | None) -> dict[str, Any]:
+    return _given(
+        peers=parse_peers(peer, source="--peer") if peer else None,
+        components=parse_components(component, source="--component") if component else None,
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return str(path) if path else None
 
 
 def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
+def _table(**values: Any) -> dict[str, Any] | None:
+    return _given(**values) or None
+
+
 def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> None:
     settings = load()
     if not is_run:
+        _check_files(settings)
         typer.echo(effective(settings))
         return
     raise typer.Exit(_run(settings, load))
+
+
+def _check_files(settings: BrokerSettings) -> None:
+    """Raises CertificateError where certificates are unusable."""
+    if settings.tls is not None:
+        from pleach.server.door.transport_security import TransportSecurity  # noqa: PLC0415
+
+        TransportSecurity(lambda: settings, settings.tls)
 
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:

@@ -32,6 +32,7 @@ COMMANDS = (
     "bench",
     "doctor",
     "broker",
+    "certs",
     "pub",
     "sub",
     "live",
@@ -70,7 +71,19 @@ def _load(name: str) -> Any:
         inner.command(name)(getattr(module, name))
     command = typer.main.get_command(inner)
     command.name = name
+    _add_tls(command)
     return command
+
+
+def _add_tls(command: Any) -> None:
+    """Commands that ask brokers (`--via`) take `--tls`, all in the same way."""
+    for inner in getattr(command, "commands", {}).values():
+        _add_tls(inner)
+    names = [parameter.name for parameter in command.params]
+    if "via" in names and "tls" not in names:
+        from pleach.cli.arguments import tls_option  # noqa: PLC0415 - such a command has loaded it
+
+        command.params.append(tls_option())
 
 
 app = typer.Typer(

@@ -46,6 +46,7 @@ from pleach.core.messages.runs import RUN_BYTES_MAX, RUN_EVENTS_MAX, decode_all,
 from pleach.errors import PublishRefusedError, SessionLostError
 from pleach.net.addresses import Address, backoff, parse_addresses
 from pleach.net.blocking_connection import retried
+from pleach.net.client_login import PLAIN, Entry
 
 ATTEMPT_SECONDS_MAX = 10.0  # for one answer
 CONFIRMED_TOGETHER = 64  # answers; fewer are not worth a connection
@@ -102,8 +103,14 @@ class _Target:
     """A broker that the batch is sent to: the one that was named, or the successor of one that has left the tree."""
 
     def __init__(
-        self, addresses: Sequence[Address], successor: ReadPosition | None = None, done: int | None = None
+        self,
+        addresses: Sequence[Address],
+        successor: ReadPosition | None = None,
+        done: int | None = None,
+        *,
+        entry: Entry = PLAIN,
     ) -> None:
+        self.entry = entry
         self.addresses = addresses
         self.broker = successor.broker if successor else ""  # empty: any
         self.done = done  # at former brokers
@@ -125,13 +132,15 @@ class _Batch:
         address: Address,
         events: Sequence[Event],
         ledger: PublishLedger,
+        entry: Entry,
     ) -> None:
         self._connection = connection
         self._events = events
         since = connection.first - 1
         self._position = ReadPosition(connection.broker, str(address), connection.life, who.epoch, since, since)
-        self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX)
+        self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX, entry=entry)
         self._confirmed = since
+        self._entry = entry
         self._sent = connection.taken
         self.ledger = ledger
 
@@ -188,7 +197,7 @@ class _Batch:
         successor = self._reader.follow(position)
         if redirect.life not in (0, successor.life):
             raise SessionLostError(f"{successor.broker} has lost its memory: what was passed on to it is not known")
-        return _Target(parse_addresses(successor.address), successor, self.ledger.done)
+        return _Target(parse_addresses(successor.address), successor, self.ledger.done, entry=self._entry)
 
     def _probe(self, number: int) -> str:
         """The name of the probe in the payload of that number."""
@@ -229,13 +238,20 @@ class _Batch:
             self._reader.confirm(msgspec.structs.replace(reached, at=self._confirmed))
 
 
-def publish_once(addresses: Sequence[Address], who: Identity, events: Sequence[Event], *, patience: float) -> None:
+def publish_once(
+    addresses: Sequence[Address],
+    who: Identity,
+    events: Sequence[Event],
+    *,
+    patience: float,
+    entry: Entry = PLAIN,
+) -> None:
     """Publish `events`, numbered from 1 in the epoch of `who`; what was published before is not published again.
 
     A repetition must be sent to the same broker. Raises ConnectError, PublishRefusedError,
     SessionLostError, and ClientFencedError where a later epoch of that name exists.
     """
-    target = _Target(addresses)
+    target = _Target(addresses, entry=entry)
     for _ in range(BROKERS_MAX):
         further = retried(target.addresses, patience, partial(_send_to, target, who, events, patience))
         if further is None:
@@ -248,9 +264,9 @@ def _send_to(
     target: _Target, who: Identity, events: Sequence[Event], patience: float, address: Address
 ) -> _Target | None:
     """Returns the next broker, if the batch goes on there."""
-    with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=target.broker) as connection:
+    with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=target.broker, entry=target.entry) as connection:
         target.met(connection)
-        batch = _Batch(connection, who, address, events, PublishLedger(target.done))
+        batch = _Batch(connection, who, address, events, PublishLedger(target.done), target.entry)
         _send_all(batch, who, patience)
         connection.leave()
     return None if batch.is_done else batch.follow()

@@ -40,7 +40,8 @@ from pleach.core.messages import (
 from pleach.core.messages.runs import Run, is_run
 from pleach.errors import ClientError, ConnectError, SubscribeRefusedError
 from pleach.net.addresses import Address, parse_addresses, why
-from pleach.net.blocking_connection import PlainWire, greet, retried
+from pleach.net.blocking_connection import BlockingWire, greet, retried
+from pleach.net.client_login import PLAIN, Entry
 
 SUBSCRIPTION = "stream"
 ATTEMPT_SECONDS_MAX = 5.0  # for one answer of one broker
@@ -67,10 +68,11 @@ class ReadPosition(msgspec.Struct, frozen=True, omit_defaults=True):
 class Reader:
     """`patience`: seconds within which a broker that is away must answer again."""
 
-    def __init__(self, name: Node, addresses: Sequence[Address], *, patience: float) -> None:
+    def __init__(self, name: Node, addresses: Sequence[Address], *, patience: float, entry: Entry = PLAIN) -> None:
         self.name = name
         self._addresses = tuple(addresses)
         self._patience = patience
+        self._entry = entry
 
     # Beginning -----------------------------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class Reader:
         requests = [encode(Attach(own_events)), encode(Subscribe(SUBSCRIPTION, wanted))]
 
         def ask(address: Address) -> ReadPosition:
-            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX) as connection:
+            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, entry=self._entry) as connection:
                 for number, payload in enumerate(requests[connection.taken :], connection.taken + 1):
                     connection.say(number, payload)
                 connection.until_taken(len(requests))
@@ -174,7 +176,9 @@ class Reader:
         who = Identity(self.name, position.epoch)
 
         def introduce(address: Address) -> ReadPosition:
-            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=position.next_broker) as connection:
+            with ShortConnection(
+                address, who, ATTEMPT_SECONDS_MAX, broker=position.next_broker, entry=self._entry
+            ) as connection:
                 connection.leave()
                 since = connection.first - 1
                 return ReadPosition(connection.broker, str(address), connection.life, position.epoch, since, since)
@@ -189,7 +193,7 @@ class Reader:
 
         def say(address: Address) -> None:
             with ShortConnection(
-                address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=position.broker
+                address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=position.broker, entry=self._entry
             ) as connection:
                 if connection.taken < number:
                     connection.say(number, encode(Farewell()))
@@ -206,12 +210,12 @@ class Reader:
     def _addresses_of(self, position: ReadPosition) -> tuple[Address, ...]:
         return tuple(dict.fromkeys((*parse_addresses(position.address), *self._addresses)))
 
-    def _opened(self, position: ReadPosition, address: Address) -> PlainWire:
+    def _opened(self, position: ReadPosition, address: Address) -> BlockingWire:
         hello = Hello(self.name, position.epoch, position.life, position.at, 1, role=READER)
-        return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=position.broker).wire
+        return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=position.broker, entry=self._entry).wire
 
 
-def _read(wire: PlainWire, after: int, upto: int) -> Iterator[Data]:
+def _read(wire: BlockingWire, after: int, upto: int) -> Iterator[Data]:
     """The payloads of a range; raises OSError where the connection breaks."""
     while after < upto:
         wire.send(Read(after, upto))
@@ -227,18 +231,18 @@ def _read(wire: PlainWire, after: int, upto: int) -> Iterator[Data]:
             raise ConnectionError(f"nothing follows {after}, although {upto} was announced")
 
 
-def _extent(wire: PlainWire, read: Read) -> Extent:
+def _extent(wire: BlockingWire, read: Read) -> Extent:
     wire.send(read)
     return _next_extent(wire)
 
 
-def _next_extent(wire: PlainWire) -> Extent:
+def _next_extent(wire: BlockingWire) -> Extent:
     while not isinstance(frame := wire.receive(ATTEMPT_SECONDS_MAX), Extent):
         pass
     return frame
 
 
-def _ending(wire: PlainWire, position: ReadPosition) -> ReadPosition:
+def _ending(wire: BlockingWire, position: ReadPosition) -> ReadPosition:
     """The position, with the next broker if its last payload is a redirection."""
     for _, payload in _read(wire, position.at - 1, position.at):
         match _message(payload):

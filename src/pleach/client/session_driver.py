@@ -23,6 +23,7 @@ import msgspec
 
 from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner, read_told
 from pleach.client.state_file import StateChange, StateFile
+from pleach.core.access.tenants import TENANT
 from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.returning import ReturningClient, is_of_returning
 from pleach.core.effects import Effect, Observe, Observed, Passed
@@ -33,9 +34,10 @@ from pleach.core.links.session import HEARTBEATS_MISSED_MAX, Session, SessionCon
 from pleach.core.links.upkeep import EndpointState
 from pleach.core.messages import Deliver, FallbackBrokers, Message, Node, unpack
 from pleach.core.messages.runs import Run
-from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
+from pleach.errors import AccessDeniedError, ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
+from pleach.net.client_login import PLAIN, Entry
 from pleach.trace.broker_losses import HELD
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class ClientOptions(msgspec.Struct, frozen=True):
     heartbeat: float  # seconds between our heartbeats
     patience: float  # seconds of the broker's silence that end a connection
     observer: Callable[[Observe], None] | None
+    entry: Entry = PLAIN
+    tenant: str = ""
 
     def observe(self, observed: Sequence[Observe]) -> None:
         """Tell the observer, if there is one."""
@@ -164,7 +168,7 @@ class SessionDriver:
         self._epoch = time.time_ns()
         self._confirmed = 0  # payloads that were confirmed to the broker
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
-        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost)
+        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost, options.entry)
         self._connections = BrokerConnections(options.name, options.addresses, owner)
         self._error: ClientError | None = None
         self._turn = LoopTurn(self.settle)
@@ -215,7 +219,7 @@ class SessionDriver:
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
-        """Connect; raises ConnectError if no broker has answered in time."""
+        """Connect; raises ConnectError if no broker has answered in time, TlsError if TLS is the reason."""
         deadline = time.monotonic() + self._options.connect_timeout
         for pause in backoff():
             attempts = await self._connections.current.dial_all()
@@ -224,7 +228,7 @@ class SessionDriver:
             if not attempts:
                 break
             if time.monotonic() + pause > deadline:
-                raise ConnectError(attempts)
+                raise self._connections.current.refusal or ConnectError(attempts)
             await asyncio.sleep(pause)
         self._connections.keep(self._connections.current)
         self._connections.spawn(self._keep_ticking())
@@ -255,6 +259,8 @@ class SessionDriver:
         machine, endpoint = self.machine, self._endpoint
         assert endpoint is not None, "not started"
         is_free = machine.may_publish and not machine.is_observed
+        if self._options.tenant:
+            attributes = {**attributes, TENANT: self._options.tenant}
         event = machine.draft(attributes, payload)
         if is_free:
             endpoint.publish(machine.broker, event, now=time.monotonic())
@@ -405,6 +411,9 @@ class SessionDriver:
             return
         if isinstance(frame, Bye) and frame.why is ByeReason.BROKEN:
             self._broken(connection, frame.reason)
+            return
+        if isinstance(frame, Bye) and frame.why is ByeReason.DENIED:
+            self._end(AccessDeniedError(self._options.name, frame.reason))
             return
         if isinstance(frame, Bye) and frame.why is ByeReason.ELSEWHERE:
             connection.told(read_told(frame.address))

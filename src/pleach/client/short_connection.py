@@ -15,6 +15,7 @@ from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello, Ping
 from pleach.core.messages import Node
 from pleach.net.addresses import Address
 from pleach.net.blocking_connection import greet
+from pleach.net.client_login import PLAIN, Entry
 
 
 class Identity(NamedTuple):
@@ -46,10 +47,11 @@ class ShortConnection:
         *,
         standing: SessionPosition = NO_SESSION,
         broker: Node = "",
+        entry: Entry = PLAIN,
     ) -> None:
         hello = Hello(who.name, who.epoch, standing.life, standing.received, standing.said + 1, role="client")
         self._seconds = seconds
-        self._wire, answer = greet(address, hello, seconds, broker=broker)
+        self._wire, answer = greet(address, hello, seconds, broker=broker, entry=entry)
         self.broker = answer.node
         self.life = answer.epoch
         self.first = answer.first  # payload that the broker has for us

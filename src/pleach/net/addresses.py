@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -76,6 +77,15 @@ def host_of(text: str) -> str:
         return _parts(text)[0]
     except ValueError:
         return ""
+
+
+def is_loopback(text: str) -> bool:
+    """Whether an address to listen at is reached from this machine only; what is no address counts as well."""
+    host = host_of(text)
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host in ("", "localhost")
 
 
 def _address(part: str, text: str) -> Address:

@@ -9,14 +9,19 @@ the same ones again, until the time is up.
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self, TypeVar
 
-from pleach.core.links.frames import Bye, ByeReason, Frame, FrameReader, Hello, Ping, encode_frame
-from pleach.errors import ClientFencedError, ConnectError, FrameError, SessionLostError
+from pleach.core.links.frames import Bye, ByeReason, Challenge, Frame, FrameReader, Hello, Ping, encode_frame
+from pleach.core.messages import Node
+from pleach.errors import AccessDeniedError, ClientFencedError, ConnectError, FrameError, SessionLostError, TlsError
 from pleach.net.addresses import Address, backoff, why
+from pleach.net.client_login import PLAIN, ClientLogin, Entry
+from pleach.net.own_tls import dialling_side
+from pleach.net.tls_layer import NO_FALLBACK, TlsSide, meaning
 
 RECEIVE_BYTES = 262_144
 DIAL_SECONDS_MAX = 5.0
@@ -25,11 +30,14 @@ PING_SECONDS = 0.25  # between pings while waiting: a broker ends connections th
 Answer = TypeVar("Answer")
 
 
-class PlainWire:
-    def __init__(self, address: Address, seconds: float) -> None:
-        """Raises OSError where nobody answers."""
+class BlockingWire:
+    def __init__(self, address: Address, seconds: float, tls: TlsSide | None = None) -> None:
+        """Raises OSError where nobody answers, TlsError among them."""
+        self._tls = tls
         self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = _secured(self._socket, tls)
         self._socket.settimeout(PING_SECONDS)
         self._reader = FrameReader()
         self._frames: deque[Frame] = deque()
@@ -65,33 +73,64 @@ class PlainWire:
                     raise TimeoutError("no answer in time") from None
                 self.send(Ping())
                 continue
+            except ssl.SSLError as error:
+                raise meaning(error, is_secured=True) from None
             if not data:
                 raise ConnectionError("the other side closed the connection")
             return data
+
+    @property
+    def peer_certificate(self) -> bytes:
+        """Of the other side, DER; empty without TLS."""
+        shown = self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+        return shown or b""
+
+    def check(self, node: Node) -> None:
+        """Raises TlsError where the certificate of the other side does not let it go by this name."""
+        if self._tls is not None:
+            self._tls.check(self.peer_certificate, node)
 
     def close(self) -> None:
         self._socket.close()
 
 
+def _secured(plain: socket.socket, tls: TlsSide) -> ssl.SSLSocket:
+    try:
+        made = tls.context.wrap_socket(plain)
+        tls.check(made.getpeercert(binary_form=True), "")
+    except ssl.SSLError as error:
+        plain.close()
+        raise meaning(error) from None
+    except ConnectionResetError:
+        plain.close()
+        raise TlsError("the connection ended during the handshake", NO_FALLBACK) from None
+    except BaseException:
+        plain.close()
+        raise
+    return made
+
+
 class Greeted(NamedTuple):
     """A connection on which both have said Hello, and what the broker said."""
 
-    wire: PlainWire
+    wire: BlockingWire
     hello: Hello
 
 
-def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "") -> Greeted:
+def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", entry: Entry = PLAIN) -> Greeted:
     """Dial, and be greeted; by this broker and no other, if one is named.
 
     A Hello for a former epoch of this side is skipped: another one follows (session.py, rule 6).
     """
     deadline = time.monotonic() + seconds
-    wire = PlainWire(address, seconds)
+    wire = BlockingWire(address, seconds, dialling_side(entry.tls, broker) if entry.tls is not None else None)
     try:
+        _log_in(wire, entry.login, hello.node, seconds)
         wire.send(hello)
         answer = wire.receive(seconds)
         while not (isinstance(answer, Hello) and answer.peer_epoch in (0, hello.epoch)):
             answer = wire.receive(deadline - time.monotonic())
+        wire.check(answer.node)
     except BaseException:
         wire.close()
         raise
@@ -101,20 +140,36 @@ def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "") -
     return Greeted(wire, answer)
 
 
+def _log_in(wire: BlockingWire, login: ClientLogin, node: Node, seconds: float) -> None:
+    if (opening := login.opening(node)) is not None:
+        wire.send(opening)
+    if login.awaits_challenge:
+        challenge = wire.receive(seconds)
+        if not isinstance(challenge, Challenge):
+            raise FrameError(f"{type(challenge).__name__} instead of a challenge")
+        wire.send(login.answer(challenge, wire.peer_certificate, node))
+
+
 def retried(addresses: Sequence[Address], seconds: float, attempt: Callable[[Address], Answer]) -> Answer:
-    """Try one address after the other, with growing pauses between the rounds; raises ConnectError in the end."""
+    """Try one address after the other, with growing pauses between the rounds.
+
+    Raises ConnectError in the end, or TlsError where TLS is the reason.
+    """
     deadline = time.monotonic() + seconds
     for pause in backoff():
         attempts: dict[str, str] = {}
+        refusal: TlsError | None = None
         for address in addresses:
             try:
                 return attempt(address)
+            except TlsError as error:
+                attempts[str(address)], refusal = str(error), error
             except FrameError as error:
                 attempts[str(address)] = f"no broker: {error}"
             except OSError as error:
                 attempts[str(address)] = why(error)
         if time.monotonic() + pause > deadline:
-            raise ConnectError(attempts)
+            raise refusal or ConnectError(attempts)
         time.sleep(pause)
     raise AssertionError("pauses do not end")
 
@@ -123,6 +178,8 @@ def _meaning(bye: Bye) -> Exception:
     match bye.why:
         case ByeReason.FENCED:
             return ClientFencedError(f"another of this name has come since: {bye.reason}")
+        case ByeReason.DENIED:
+            return AccessDeniedError("this client", bye.reason)
         case ByeReason.BROKEN:
             return SessionLostError(f"the session cannot go on: {bye.reason}")
         case _:

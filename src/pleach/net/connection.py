@@ -2,14 +2,16 @@
 
     bytes ──▶ FrameReader ──▶ on_frame, on_data          send(frame) ──▶ joined ──▶ one write per turn of the loop
 
-Rule 1: the first frame of the other side is a Hello (or a Bye); it comes within `greeting_seconds_max`, and before it
-        no more than `UNGREETED_BYTES_MAX` are taken.
+Rule 1: the first frame of the other side is a Hello (or a Bye), after a log-in at most (`Login`, `Challenge`); it comes
+        within `greeting_seconds_max`, and before it no more than `UNGREETED_BYTES_MAX` are taken.
 Rule 2: bytes that are no frame end the connection, with the reason logged and given to `on_lost`.
 Rule 3: `on_lost(reason)` is called exactly once, whichever side ended the connection; no `on_frame` comes after it.
 Rule 4: `send` never blocks and never fails. Owners that send a lot heed `is_congested`, `on_congested`, `on_writable`.
         Confirmations do not pile up for a peer that does not read: only the last one is kept.
 Rule 5: frames are handled for `TURN_SECONDS_MAX` at a time; then other connections have their turn. In a turn of
         the loop one of those that have more to handle goes on, however many they are: all else is soon heard.
+Rule 6: with TLS (tls_layer.py) the time and the bytes of rule 1 include the handshake; the other side's certificate is
+        checked when the handshake is complete, and again with the name in its Hello.
 """
 
 from __future__ import annotations
@@ -27,15 +29,18 @@ from pleach.core.links.frames import (
     Ack,
     Aside,
     Bye,
+    Challenge,
     Data,
     Frame,
     FrameReader,
     Hello,
+    Login,
     Probe,
     encode_frame,
 )
-from pleach.errors import FrameError
+from pleach.errors import FrameError, TlsError
 from pleach.net.addresses import Address
+from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
 UNGREETED_BYTES_MAX = 65_536
@@ -111,10 +116,12 @@ class Reading(msgspec.Struct):
     run_frames: int = RUN_FRAMES_MAX
     is_resting: bool = False  # until its next turn
     is_paused: bool = False  # by its owner
+    is_greeted: bool = False  # a Hello or a Bye has come
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Handlers, tls: TlsLayer | None = None) -> None:
+        self.tls = tls
         self.is_congested = False
         self.peername = "nowhere"
         self.statistics = Statistics()
@@ -133,6 +140,11 @@ class Connection(asyncio.Protocol):
     @property
     def is_closing(self) -> bool:
         return bool(self._reason) or self._transport is None
+
+    @property
+    def peer_certificate(self) -> bytes:
+        """Of the other side, DER; empty where it has shown none."""
+        return (self.tls.certificate if self.tls is not None else None) or b""
 
     # What the owner does -------------------------------------------------------------------------------------
 
@@ -163,6 +175,8 @@ class Connection(asyncio.Protocol):
         self._flush()
         self._reason = reason
         assert self._transport is not None
+        if self.tls is not None:
+            self._transport.write(self.tls.end())
         self._transport.close()
         self._set_deadline(CLOSE_SECONDS_MAX, self._transport.abort)
 
@@ -192,12 +206,19 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
         self.peername = _spelled(transport.get_extra_info("peername"))
         self._set_deadline(self._handlers.greeting_seconds_max, self._refuse_silence)
+        if self.tls is not None:
+            self._decrypted(b"")  # who dials begins
         self._handlers.on_made(self)
 
     def data_received(self, data: bytes) -> None:
         self.statistics.bytes_received += len(data)
-        self._reading.runs = self._in_runs(self._reader.feed(data))
-        self._take_turn()
+        if self.tls is not None:
+            data = self._decrypted(data)
+        elif self.statistics.bytes_received == len(data) and data[:2] in TLS_FIRST_BYTES:
+            self._refuse(f"the other side speaks TLS, and this side does not: {NO_FALLBACK}")
+        if not self.is_closing:
+            self._reading.runs = self._in_runs(self._reader.feed(data))
+            self._take_turn()
 
     def pause_writing(self) -> None:
         self.is_congested = True
@@ -215,17 +236,38 @@ class Connection(asyncio.Protocol):
         self._reason = self._reason or (str(error) if error else "the other side closed the connection")
         self._transport = None
         self._joined.clear()
+        if self.tls is not None:
+            self.tls.lost(self._reason)
         self._handlers.on_lost(self, self._reason)
 
     # Inside --------------------------------------------------------------------------------------------------
+
+    def _decrypted(self, data: bytes) -> bytes:
+        """Decrypt what has arrived, and send what TLS has to answer."""
+        assert self.tls is not None
+        assert self._transport is not None
+        plain = b""
+        try:
+            plain = self.tls.receive(data)
+        except TlsError as error:
+            log.warning("connection with %s refused: %s", self.peername, error)
+            self._transport.write(self.tls.take())  # an alert
+            self._reason = str(error)
+            self._transport.close()
+            self._set_deadline(CLOSE_SECONDS_MAX, self._transport.abort)
+        else:
+            if answer := self.tls.take():
+                self._transport.write(answer)
+        if self.tls.is_ended and not self._reason:
+            self._transport.close()
+        return plain
 
     def _take_turn(self) -> None:
         self._reading.is_resting = False
         try:
             self._handle_frames()
-        except FrameError as error:
-            log.warning("connection with %s ended: %s", self.peername, error)
-            self.abort(str(error))
+        except (FrameError, TlsError) as error:
+            self._refuse(str(error))
         self._read_or_not()
 
     def _handle_frames(self) -> None:
@@ -235,7 +277,7 @@ class Connection(asyncio.Protocol):
         for run in self._reading.runs:
             if self.is_closing:
                 return
-            if not self.statistics.frames_received:
+            if not self._reading.is_greeted:
                 self._greet(run[0])
             self.statistics.frames_received += len(run)
             started = loop.time()
@@ -245,7 +287,7 @@ class Connection(asyncio.Protocol):
                 self._reading.is_resting = True
                 self._handlers.turns.wait(self._take_turn)
                 return
-        if not self.statistics.frames_received and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
+        if not self._reading.is_greeted and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
             raise FrameError(f"{UNGREETED_BYTES_MAX:,} bytes and no Hello")
 
     def _adapt_runs(self, seconds: float) -> None:
@@ -300,12 +342,22 @@ class Connection(asyncio.Protocol):
             self.round_trip = known + ROUND_TRIP_WEIGHT * (sample - known)
 
     def _greet(self, frame: Frame) -> None:
-        if not isinstance(frame, Hello | Bye):
-            raise FrameError(f"{type(frame).__name__} before Hello")
+        match frame:
+            case Login() | Challenge():
+                return  # a Hello must follow in time
+            case Hello() if self.tls is not None:
+                self.tls.check(frame.node)
+            case Hello() | Bye():
+                pass
+            case _:
+                raise FrameError(f"{type(frame).__name__} before Hello")
+        self._reading.is_greeted = True
         self._cancel_deadline()
 
     def _refuse_silence(self) -> None:
-        reason = f"no Hello within {self._handlers.greeting_seconds_max:g} s"
+        self._refuse(f"no Hello within {self._handlers.greeting_seconds_max:g} s")
+
+    def _refuse(self, reason: str) -> None:
         log.warning("connection with %s ended: %s", self.peername, reason)
         self.abort(reason)
 
@@ -316,6 +368,8 @@ class Connection(asyncio.Protocol):
         data = b"".join(self._joined)
         self._joined.clear()
         self._joined_bytes = 0
+        if self.tls is not None:
+            data = self.tls.encrypt(data)
         self.statistics.bytes_sent += len(data)
         self._transport.write(data)
 
@@ -337,15 +391,35 @@ def _spelled(peername: object) -> str:
             return str(peername)
 
 
-async def open_connection(host: str, port: int, handlers: Handlers) -> Connection:
-    """Dial; raises OSError where nobody answers. Bound the time with `asyncio.timeout`."""
-    _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(handlers), host, port)
+async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide | None = None) -> Connection:
+    """Dial; raises OSError where nobody answers, TlsError among them. Bound the time with `asyncio.timeout`."""
+    loop = asyncio.get_running_loop()
+    layer = TlsLayer(tls) if tls is not None else None
+    if layer is not None:
+        layer.secured = loop.create_future()
+    _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+    if layer is not None and layer.secured is not None:
+        try:
+            await layer.secured
+        except BaseException:
+            connection.abort("no TLS")
+            raise
     return connection
 
 
-async def listen(host: str, port: int, handlers: Handlers) -> asyncio.Server:
-    """Accept connections; port 0 takes any (`server.sockets[0].getsockname()` says which)."""
-    return await asyncio.get_running_loop().create_server(lambda: Connection(handlers), host, port)
+async def listen(
+    host: str, port: int, handlers: Handlers, tls: Callable[[], TlsSide | None] = lambda: None
+) -> asyncio.Server:
+    """Accept connections; port 0 takes any (`server.sockets[0].getsockname()` says which).
+
+    `tls`: asked for each connection, since certificates are renewed while the process runs.
+    """
+
+    def made() -> Connection:
+        side = tls()
+        return Connection(handlers, TlsLayer(side) if side is not None else None)
+
+    return await asyncio.get_running_loop().create_server(made, host, port)
 
 
 async def end_listening(servers: Iterable[asyncio.Server]) -> None:

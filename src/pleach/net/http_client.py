@@ -14,6 +14,7 @@ import msgspec
 
 from pleach.errors import SettingsError, UnreachableError
 from pleach.net.addresses import Address, parse_address, why
+from pleach.net.own_tls import open_streams
 
 ANSWER_BYTES_MAX = 64 * 1_048_576  # the whole status of a large broker
 HEAD_BYTES_MAX = 16_384
@@ -76,7 +77,7 @@ async def _exchange(
 ) -> tuple[int, bytes]:
     """The code and the body of the answer. Raises OverflowError where the body is too long."""
     wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
-    reader, writer = await asyncio.open_connection(address.host, address.port)
+    reader, writer = await open_streams(address.host, address.port)
     code, content = 0, bytearray()
     try:
         writer.writelines([wire.send(event) for event in request])

@@ -16,15 +16,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import FRAME_BYTES_MAX, Data, Frame, Hello
+from pleach.core.links.frames import FRAME_BYTES_MAX, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
-from pleach.errors import PleachError, SettingsError
+from pleach.errors import AccessError, PleachError, SettingsError, TlsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
+from pleach.net.own_tls import own_tls
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
+from pleach.server.door.client_door import ClientDoor
+from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature
 from pleach.server.http.routes import Route
 from pleach.server.http.server import AdminServer, site_of
@@ -79,12 +82,23 @@ class Daemon:
         self._all_gone = asyncio.Event()  # no peer is connected any more
         self.connections = ConnectionTable()
         store, epoch = open_store(settings)
-        self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial)
+        try:
+            self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial)
+        except PleachError:  # settings that name unusable files, for example
+            if store is not None:
+                store.close()
+            raise
+
+    @property
+    def _security(self) -> TransportSecurity | None:
+        return self.node.features.get(TransportSecurity)
 
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
         self._install_signals()
+        if self._security is not None:
+            own_tls.set(self._security.dialling)
         features, ring = self.node.features, self.node.features.get(RingMember)
         ready = await self._listen()
         self.node.directory.listens_at(ready.client, ready.peer, ready.admin)
@@ -111,18 +125,21 @@ class Daemon:
 
     async def _listen(self) -> BrokerReady:
         settings, node = self.node.settings, self.node
+        tls = self._security.operators if self._security is not None else None
         admin = AdminServer(site_of(node, self.count_traffic, self._routes))
         clients = await self._open("client_listen", settings.client_listen, self._listener(Port.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Port.PEERS))
-        operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
+        operators = await self._open("admin_listen", settings.admin_listen, partial(admin.listen, tls=tls))
         is_durable = node.committer.is_durable
         if not is_durable:
             log.warning("in memory only: what is under way is lost when this process ends (give --data-dir to keep it)")
         return BrokerReady(node.broker.name, clients, peers, operators, is_durable)
 
     def _listener(self, port: Port) -> Listener:
-        handlers = self._handlers(port, self._made)
-        return lambda host, number: listen(host, number, handlers)
+        handlers, security = self._handlers(port, self._made), self._security
+        return lambda host, number: listen(
+            host, number, handlers, lambda: security.listening(port) if security is not None else None
+        )
 
     def _handlers(self, port: Port, on_made: Callable[[Connection], None] = lambda _: None) -> Handlers:
         is_healing = self.node.settings.heal is not None
@@ -170,8 +187,12 @@ class Daemon:
 
     def _greet(self, port: Port, connection: Connection, hello: Frame) -> None:
         """The first frame gives a connection its role."""
-        if not isinstance(hello, Hello):
+        if isinstance(hello, Login) and port is Port.CLIENTS:
+            self._log_in(connection, hello)
+        elif not isinstance(hello, Hello):
             self._end_connection(connection, f"{type(hello).__name__} instead of Hello")
+        elif port is Port.CLIENTS and (reason := self._why_denied(connection, hello)):
+            self._deny(connection, hello.node, reason)
         elif hello.role == METER and port is Port.PEERS:
             self.connections.set(connection, ConnectionRole(RoleKind.METER))
             connection.send(ANSWER)
@@ -187,12 +208,44 @@ class Daemon:
             self._set_peer(connection, hello.node)
             log.info("%s %s is connected from %s", port.value, hello.node, connection.peername)
 
+    def _log_in(self, connection: Connection, login: Login) -> None:
+        door = self.node.features.get(ClientDoor)
+        if door is None:
+            self._deny(connection, login.node, "there is no log-in here: connect without a key or a token")
+            return
+        try:
+            challenge = door.log_in(connection, login)
+        except AccessError as error:
+            self._deny(connection, login.node, str(error))
+        else:
+            if challenge is not None:
+                connection.send(challenge)
+
+    def _why_denied(self, connection: Connection, hello: Hello) -> str:
+        door = self.node.features.get(ClientDoor)
+        try:
+            if door is not None:
+                door.admit(connection, hello)
+        except AccessError as error:
+            return str(error)
+        return ""
+
+    def _deny(self, connection: Connection, name: Node, reason: str) -> None:
+        log.warning("denied %s as %r: %s", connection.peername, name, reason)
+        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+        connection.send(Bye(ByeReason.DENIED, reason))
+        connection.close(reason)
+
     def _end_connection(self, connection: Connection, reason: str) -> None:
         log.warning("connection with %s ended: %s", connection.peername, reason)
         self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
+        if (door := self.node.features.get(ClientDoor)) is not None:
+            door.left(connection)
+        if connection.tls is not None and connection.tls.failure is not None:
+            self.node.counters.clients.tls_refused += 1
         match self.connections.remove(connection):
             case ConnectionRole(RoleKind.PEER, peer):
                 log.info("connection with %s ended: %s", peer, reason)
@@ -218,7 +271,11 @@ class Daemon:
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                connection = await open_connection(address.host, address.port, self._handlers(Port.PEERS))
+                side = self._security.dialling(peer) if self._security is not None else None
+                connection = await open_connection(address.host, address.port, self._handlers(Port.PEERS), side)
+        except TlsError as error:
+            log.warning("%s at %s: %s", peer, known, error)
+            return False
         except (OSError, TimeoutError, SettingsError) as error:
             log.debug("%s does not answer: %s", peer, error)
             return False
@@ -264,9 +321,21 @@ class Daemon:
         applied, waiting = _differences(current, wanted)
         taken = [key for key in RELOADABLE if getattr(applied, key) != getattr(current, key)]
         self.node.apply(applied)
+        self._check_certificates()
         set_log_level(applied.log_level)
         later = f"; after a restart: {', '.join(waiting)}" if waiting else ""
         log.info("settings read again; taken over: %s%s", ", ".join(taken) or "nothing", later)
+
+    def _check_certificates(self) -> None:
+        """End connections of those who are not members any more, or whose certificate is revoked."""
+        for connection in self.connections:
+            if connection.tls is None or not connection.tls.is_secured:
+                continue
+            try:
+                connection.tls.check(connection.tls.node)
+            except TlsError as error:
+                log.warning("connection with %s ended: %s", connection.tls.node or connection.peername, error)
+                connection.close(str(error))
 
     def _end(self, code: int, reason: str) -> None:
         """The node says that the process must end. Code 0: in good order."""

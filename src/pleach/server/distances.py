@@ -15,6 +15,7 @@ from pleach.core.messages import Node
 from pleach.errors import FrameError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.net.concurrency import at_most
+from pleach.net.own_tls import open_streams
 
 METER = "meter"
 ANSWER = Bye(ByeReason.LEAVING, "measured")
@@ -27,25 +28,25 @@ RECEIVE_BYTES = 4_096
 async def distances(name: Node, epoch: int, places: dict[Node, str]) -> dict[Node, float | None]:
     """Seconds there and back, by broker; None where nobody answers."""
     hello = encode_frame(Hello(name, epoch, 0, 0, 1, role=METER))
-    found = await at_most(ASKED_AT_ONCE_MAX, lambda address: _distance(address, hello), places.values())
+    found = await at_most(ASKED_AT_ONCE_MAX, lambda place: _distance(*place, hello), places.items())
     return dict(zip(places, found, strict=True))
 
 
-async def _distance(address: str, hello: bytes) -> float | None:
+async def _distance(broker: Node, address: str, hello: bytes) -> float | None:
     quickest: float | None = None
     for _ in range(TRIES):
         try:
             async with asyncio.timeout(TRY_SECONDS_MAX):
-                seconds = await _there_and_back(address, hello)
+                seconds = await _there_and_back(broker, address, hello)
         except (OSError, TimeoutError, FrameError, SettingsError):
             break  # no further tries where one fails
         quickest = seconds if quickest is None else min(quickest, seconds)
     return quickest
 
 
-async def _there_and_back(address: str, hello: bytes) -> float:
+async def _there_and_back(broker: Node, address: str, hello: bytes) -> float:
     host, port = parse_address(address, key="to")
-    reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await open_streams(host, port, broker)
     try:
         frames = FrameReader()
         clock = asyncio.get_running_loop().time

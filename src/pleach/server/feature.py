@@ -18,7 +18,7 @@ from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 from pleach.core.effects import Effect, Passed
 from pleach.core.links.batch import Batch
 from pleach.core.links.frames import ByeReason, Frame, Hello
-from pleach.core.messages import Message, Node
+from pleach.core.messages import Advertise, Message, Node, Subscribe
 from pleach.core.messages.runs import Run
 from pleach.server.links import Port
 from pleach.server.metrics import MetricSample
@@ -64,8 +64,8 @@ class Feature:
         """Why no event is accepted from clients just now; empty: they are accepted."""
         return ""
 
-    def refuse_name(self) -> str:
-        """Why no further subscription or advertisement is accepted just now; empty: they are accepted."""
+    def refuse_name(self, sender: Node, message: Subscribe | Advertise) -> str:
+        """Why a new subscription or advertisement is not accepted just now; empty: it is accepted."""
         return ""
 
     def message_received(self, sender: Node, message: Message) -> None:

@@ -185,7 +185,7 @@ class Gate:
         layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
         if self.broker.sessions.holds(layer, sender, name, message.filter):
             return ""  # it takes no room, and is confirmed again
-        return _first(self._refuse_name)
+        return next((reason for refuse in self._refuse_name if (reason := refuse(sender, message))), "")
 
     # Peers and state -----------------------------------------------------------------------------------------
 

@@ -30,7 +30,14 @@ class ClientCounters(msgspec.Struct):
         int, "Absent clients without subscriptions that were forgotten because they were too many."
     ] = 0
     names_refused: Annotated[int, "Subscriptions and advertisements that were refused because a limit was reached."] = 0
+    tls_refused: Annotated[int, "Connections that were refused for their TLS or their certificate."] = 0
     strangers_closed: Annotated[int, "Connections that were refused or ended for what they sent, or did not send."] = 0
+
+
+class DoorCounters(msgspec.Struct):
+    denied: Annotated[int, "Log-ins and connections that the access file did not allow."] = 0
+    slowed: Annotated[int, "Times that a client was not read from since its principal published too fast."] = 0
+    reloads_refused: Annotated[int, "Access files that were not taken over, since something was wrong with them."] = 0
 
 
 class LeaseCounters(msgspec.Struct):
@@ -85,6 +92,7 @@ class Counters:
     def __init__(self) -> None:
         self.events = EventCounters()
         self.clients = ClientCounters()
+        self.door = DoorCounters()
         self.leases = LeaseCounters()
         self.rebuilds = RebuildCounters()
         self.heal = HealCounters()
@@ -119,6 +127,7 @@ class Gauge(NamedTuple):
 
 
 GAUGES = {
+    "pleach_principals": Gauge("Principals in the access file."),
     "pleach_ready": Gauge("Whether all neighbours are up and the store takes data."),
     "pleach_link_up": Gauge("Whether the link to a neighbour is up.", "neighbour"),
     "pleach_link_queue_messages": Gauge("Messages that a neighbour has not confirmed.", "neighbour"),
@@ -132,6 +141,7 @@ GAUGES = {
     "pleach_remote_entries": Gauge("Subscriptions held for neighbours."),
     "pleach_lease_away": Gauge("Peers that are away: their entries do not expire.", default=(MetricSample(0),)),
     "pleach_rebuild_last_round_seconds": Gauge("How long ago the last round began."),
+    "pleach_certificate_expiry_days": Gauge("Days until the broker's own certificate expires."),
     "pleach_improve_reach_milliseconds": Gauge("Measured delay to a broker, one way.", "broker"),
 }
 

@@ -9,6 +9,8 @@
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
+    access = { file = "access.toml" }   PLEACH_ACCESS_FILE=access.toml    --access access.toml
+    tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
 """
@@ -31,7 +33,9 @@ from pleach.core.overlay.choice import CHOICES, INSTEAD, Circumstances, why_not
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import SettingsError, place_and_reason
-from pleach.net.addresses import host_of, parse_address
+from pleach.net.addresses import host_of, is_loopback, parse_address
+from pleach.server.door.settings import AccessSettings
+from pleach.server.door.tls_settings import TlsSettings, tls_complaints
 from pleach.server.healing.settings import HealSettings, StandInSettings, heal_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
 from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
@@ -111,10 +115,13 @@ class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
 class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
     """All settings of a broker process; these last ones are about the process itself."""
 
+    access: AccessSettings | None = None  # None: whoever connects may do everything
     components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
     zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
+    tls: TlsSettings | None = None  # None: connections are plain
+    insecure: bool = False  # whether it may listen beyond the loopback without TLS and without rights
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: BrokerLimits = BrokerLimits()
@@ -145,11 +152,13 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
 TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
     {
         "limits": ("PLEACH_LIMIT_", BrokerLimits),
+        "access": ("PLEACH_ACCESS_", AccessSettings),
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
         "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
+        "tls": ("PLEACH_TLS_", TlsSettings),
     }
 )
 # What a running broker applies when it reads its settings again; the rest waits for a restart.
@@ -291,6 +300,7 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
             yield from _address_complaints(key, text, is_dialled=True)
     for peer, text in sorted(settings.peers.items()):
         yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
+    yield from _exposure_complaints(settings)
     yield from _choice_complaints(settings)
     if not 0.0 <= settings.merge_bound < 1.0:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
@@ -308,6 +318,18 @@ def _choice_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str
         yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(CHOICES)}"
     if reason := why_not(settings.exchange, settings.circumstances):
         yield "exchange", f"with [heal], {reason}", INSTEAD
+
+
+def _exposure_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    """Who listens to other machines needs both doors: who is who, and who may what."""
+    missing = [f"[{key}]" for key in ("tls", "access") if getattr(settings, key, None) is None]
+    if settings.insecure or not missing:
+        return
+    for key in ("client_listen", "peer_listen", "admin_listen"):
+        if not is_loopback(getattr(settings, key)):
+            reason = f"{getattr(settings, key)} is open to other machines, and {' and '.join(missing)} missing"
+            remedy = "give [tls] and [access], listen on 127.0.0.1, or say insecure = true (PLEACH_INSECURE=true)"
+            yield key, reason, remedy
 
 
 def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Iterator[tuple[str, str, str]]:
@@ -350,6 +372,8 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
         yield from _improve_complaints(settings, settings.improve)
+    if settings.tls is not None:
+        yield from tls_complaints(settings.tls)
     yield from _limit_complaints(settings.limits)
 
 

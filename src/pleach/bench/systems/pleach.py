@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
+from pleach.access.certificate_directory import CertificateDirectory
+from pleach.access.certificates import CERTIFICATE_DAYS
+from pleach.access.identity import IdentityKind
+from pleach.access.membership import MemberRole
 from pleach.bench.systems.processes import LOOPBACK, read_line, server
 from pleach.bench.systems.system import (
     FILTERS,
@@ -30,12 +34,14 @@ from pleach.net.loops import run_loop
 
 WINDOW = 1_024  # unconfirmed events of the publisher
 BROKERS = ("a", "b", "c")
+CERTIFICATES = "certificates"
 
 
 class Pleach:
-    def __init__(self, *, durable: bool = False) -> None:
-        self.name = "Pleach, durable" if durable else "Pleach, in memory"
-        self.cases = (Case.ONE, Case.CHAIN) if durable else tuple(Case)
+    def __init__(self, *, durable: bool = False, tls: bool = False) -> None:
+        self.name = f"Pleach, {'durable' if durable else 'in memory'}{', TLS' if tls else ''}"
+        self.cases = (Case.ONE, Case.CHAIN) if durable or tls else tuple(Case)
+        self._has_tls = tls
         self.pace = 0.5 if durable else 1.0
         self._is_durable = durable
 
@@ -45,6 +51,7 @@ class Pleach:
     @contextmanager
     def serve(self, case: Case, directory: Path) -> Iterator[Addresses]:
         names = BROKERS if case is Case.CHAIN else BROKERS[:1]
+        client = _certificates(directory, names) if self._has_tls else ""
         with ExitStack() as stack:
             brokers: list[Ready] = []
             for number, name in enumerate(names):
@@ -53,12 +60,14 @@ class Pleach:
                 command = [*self._command(name, directory), *neighbours]
                 process = stack.enter_context(server(command, directory / f"{name}.log"))
                 brokers.append(msgspec.json.decode(read_line(process, f"broker {name}"), type=Ready))
-            yield Addresses(brokers[0].client, brokers[-1].client)
+            yield Addresses(brokers[0].client, brokers[-1].client, client)
 
     def _command(self, name: str, directory: Path) -> list[str]:
         command = [sys.executable, "-m", "pleach", "broker", "--name", name]
         for door in ("client", "peer", "admin"):
             command += [f"--{door}-listen", f"{LOOPBACK}:0"]
+        if self._has_tls:
+            command += ["--tls", str(directory / CERTIFICATES / "brokers" / name)]
         return [*command, "--data-dir", str(directory / name)] if self._is_durable else command
 
     def publish(self, task: WorkerTask, start: Starter) -> None:
@@ -68,8 +77,16 @@ class Pleach:
         run_loop(_subscribe(task, meter))
 
 
+def _certificates(directory: Path, brokers: Sequence[str]) -> str:
+    """Of a network for this run; returns the directory of a client's."""
+    made = CertificateDirectory.create(directory / CERTIFICATES, "bench", CERTIFICATE_DAYS)
+    for name in brokers:
+        made.add_broker(name, (), (MemberRole.BROKER,), CERTIFICATE_DAYS)
+    return str(made.add(IdentityKind.CLIENT, "bench"))
+
+
 async def _publish(task: WorkerTask, start: Starter) -> None:
-    async with connect(task.address, name="publisher", window=WINDOW) as client:
+    async with connect(task.address, name="publisher", window=WINDOW, tls=task.tls or None) as client:
         for events in task.phases:
             start()
             last = await (
@@ -109,7 +126,8 @@ async def _subscribe(task: WorkerTask, meter: ReceiveMeter) -> None:
         filters = [f"topic = '{TOPIC}' AND key = {key}" for key in range(FILTERS)]
     async with AsyncExitStack() as stack:
         for number in range(task.subscribers):
-            client = await stack.enter_async_context(connect(task.address, name=f"subscriber{number}"))
+            made = connect(task.address, name=f"subscriber{number}", tls=task.tls or None)
+            client = await stack.enter_async_context(made)
             await asyncio.gather(*(client.subscribe(wanted, callback=on_event) for wanted in filters))
         meter.ready()
         await done.wait()

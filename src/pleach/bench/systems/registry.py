@@ -14,9 +14,10 @@ from pleach.bench.systems.zenoh import Zenoh
 
 OURS = Pleach()
 DURABLE = Pleach(durable=True)
+SECURED = Pleach(tls=True)
 PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
 
-SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, *PEERS)})
+SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, SECURED, *PEERS)})
 
 # Systems whose clients can move by reconnecting to another server.
 MOVING: tuple[MovingSystem, ...] = (MovingNats(), MovingMosquitto())

@@ -42,6 +42,7 @@ class WorkerTask(msgspec.Struct, frozen=True):
     events: int  # measured
     warm_up: int  # events before the measured ones; at least 1
     rate: int = 0  # events per second; 0: as fast as it goes
+    tls: str = ""
 
     @property
     def phases(self) -> tuple[int, int]:
@@ -66,6 +67,7 @@ class WorkerResult(msgspec.Struct, frozen=True):
 class Addresses(NamedTuple):
     publisher: str
     subscriber: str
+    tls: str = ""  # the directory of a client's certificate; empty: plain
 
 
 class System(Protocol):

@@ -40,8 +40,11 @@ class ClientAccess(msgspec.Struct, array_like=True):
         return self.is_pending or any(name in attributes for name in self.rights.hidden)
 
     def shown(self, layer: int, name: str, effective: Filter) -> Filter | None:
-        """The effective filter as the client is told it; None where it is the one that was asked for."""
-        return without_hidden(effective, self.rights.hidden) if name in self.asked[layer] else None
+        """The effective filter as the client is told it; None where it is all that was asked for."""
+        asked = self.asked[layer].get(name)
+        if asked is None or effective == self.rights.scoped(asked):
+            return None
+        return without_hidden(effective, self.rights.hidden)
 
     def copy(self) -> ClientAccess:
         subscriptions, advertisements = (dict(sorted(names.items())) for names in self.asked)

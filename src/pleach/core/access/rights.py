@@ -11,8 +11,8 @@ Rule 2: a conjunction is bounded before it is computed; what is beyond the bound
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,21 +21,21 @@ from pleach.core.events.constraint import Conjunction
 from pleach.core.events.event import Event
 from pleach.core.events.expression import And, Expression, Or, Predicate
 from pleach.core.events.filter import Filter
-from pleach.core.events.language import parse_internal
 from pleach.core.events.normalise import normalise
 from pleach.errors import FilterError
 
 EFFECTIVE_CHARACTERS_MAX = 262_144  # of the text of a conjunction of two filters, before it is simplified
 
-TRUE: Final = parse_internal("TRUE")  # interned: what is decoded is the same object, which is soon compared
-FALSE: Final = parse_internal("FALSE")
+TRUE: Final = Filter([Conjunction({})])
+FALSE: Final = Filter([])
 
 
 class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a principal may do. FALSE: nothing, TRUE: everything.
 
     `hidden`: attributes that it may neither name in a filter nor see. `strict`: a request beyond the right is denied
-    rather than narrowed.
+    rather than narrowed. `scope`: the events of the principal's tenant; every request is about those alone, without a
+    word about it. The three filters lie within it.
     """
 
     publish: Filter
@@ -43,14 +43,15 @@ class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
     advertise: Filter
     hidden: tuple[str, ...] = ()
     strict: bool = False
+    scope: Filter = TRUE
 
     def requested(self, layer: int) -> Filter:
         """The right that a request of this layer (`Layer` in messages/base.py) needs."""
         return self.advertise if layer else self.subscribe
 
-    def publishes(self, attributes: Mapping[str, Any]) -> bool:
-        """Whether an event with these attributes may be published."""
-        return self.publish is TRUE or self.publish.matches(attributes)
+    def scoped(self, asked: Filter) -> Filter:
+        """What is asked, of the tenant's events; raises FilterError beyond the bound (rule 2)."""
+        return asked if self.scope == TRUE else conjunction(asked, self.scope)
 
     def shows(self, event: Event) -> bool:
         """Whether the event, without what is hidden, may be delivered."""
@@ -77,6 +78,10 @@ def judge(asked: Filter, layer: int, rights: Rights) -> Granted | Denied:
     if rights.hidden and (named := _named(asked, rights.hidden)):
         return Denied(f"it names {', '.join(named)}, hidden from this client: ask without it")
     right = rights.requested(layer)
+    try:
+        asked = rights.scoped(asked)
+    except FilterError as error:
+        return _too_large(error)
     if covers(right, asked):
         return Granted(asked, is_narrowed=False)
     if not overlaps(right, asked):
@@ -84,7 +89,7 @@ def judge(asked: Filter, layer: int, rights: Rights) -> Granted | Denied:
     try:
         effective = conjunction(asked, right)
     except FilterError as error:
-        return Denied(f"with its right the filter is too large ({error.reason}): ask for less, or in several parts")
+        return _too_large(error)
     if effective == asked:
         return Granted(asked, is_narrowed=False)
     if not effective.conjunctions:  # `overlaps` is not certain where patterns are entangled
@@ -93,6 +98,10 @@ def judge(asked: Filter, layer: int, rights: Rights) -> Granted | Denied:
         permitted = without_hidden(right, rights.hidden).text
         return Denied(f"it is wider than its right, which is {permitted!r}: ask for a filter within it")
     return Granted(effective, is_narrowed=True)
+
+
+def _too_large(error: FilterError) -> Denied:
+    return Denied(f"with its right the filter is too large ({error.reason}): ask for less, or in several parts")
 
 
 def conjunction(a: Filter, b: Filter) -> Filter:

@@ -79,6 +79,11 @@ class Run:
         self._rest = payload[_HEAD.size :]
         self._pieces: list[msgspec.Raw] | None = None
 
+    @property
+    def size(self) -> int:
+        """Of its events, in bytes."""
+        return len(self._rest)
+
     def glimpses(self) -> list[Glimpse]:
         """Raises msgspec.DecodeError or EventError where a neighbour's events have no valid ids."""
         if self.kind is not Forward:

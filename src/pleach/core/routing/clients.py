@@ -197,7 +197,7 @@ class ClientTable:
         None where the event is refused, or where not all receivers get the same: then it does not pass in a run.
         """
         neighbours, takers, not_own, clients = [], [], [], self._clients
-        if source in clients and not clients[source].access.rights.publishes(attributes):
+        if source in clients and not clients[source].access.rights.publish.matches(attributes):
             return None
         for to in self._router.destinations(attributes, source):
             if to not in clients:
@@ -249,7 +249,7 @@ class ClientTable:
         except EventError as error:
             return str(error)
         state = self._clients[client]
-        if not state.access.rights.publishes(event.attributes):
+        if not state.access.rights.publish.matches(event.attributes):
             return "its right to publish does not match it: ask an operator for the right"
         if not self._router.config.advertisements:
             return ""
@@ -346,6 +346,12 @@ class ClientTable:
             return False
         return self._router.has(layer, client, Entry(owner(client, name), state.names(layer)[name]))
 
+    def filters_of(self, principal: str) -> list[Filter]:
+        """The filters that all clients of a principal have asked for."""
+        states = [state for state in self._clients.values() if state.access.principal == principal]
+        named = ((state, layer, name) for state in states for layer in Layer for name in state.names(layer))
+        return [asked for state, layer, name in named if (asked := state.asked(layer, name)) is not None]
+
     # Rights (core/access) --------------------------------------------------------------------------------------
 
     def access_of(self, client: Node) -> ClientAccess | None:
@@ -365,12 +371,6 @@ class ClientTable:
         for client, state in self._clients.items():
             if not state.access.principal:
                 self.expected.await_judgement(client)
-
-    def announce(self, client: Node, access: ClientAccess) -> None:
-        """A client is about to attach that logged in at another broker."""
-        if client not in self._clients:
-            self.expected.expect(client, access)
-            self.expected.await_judgement(client)
 
     def permit(self, client: Node, principal: str, rights: Rights) -> Rights | None:
         """The rights of a client from now on. Returns its former rights, if its names are to be judged by new ones."""

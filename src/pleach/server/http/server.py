@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import ssl
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from http import HTTPMethod, HTTPStatus
@@ -98,8 +99,9 @@ class AdminServer:
         self._connections = OpenConnections()
         self._accepting: set[asyncio.Future[object]] = set()
 
-    async def listen(self, host: str, port: int) -> asyncio.Server:
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> asyncio.Server:
         loop, listening = asyncio.get_running_loop(), list[int]()
+        patience = REQUEST_SECONDS_MAX if tls is not None else None
 
         def protocol() -> asyncio.StreamReaderProtocol:
             reader = RequestReader(limit=RECEIVE_BYTES_MAX, loop=loop)
@@ -107,10 +109,12 @@ class AdminServer:
 
         def first_protocol() -> asyncio.StreamReaderProtocol:
             for connection in (each for fileno in listening for each in accepted(fileno)):
-                self._begin(loop.connect_accepted_socket(protocol, connection))
+                self._begin(loop.connect_accepted_socket(protocol, connection, ssl=tls, ssl_handshake_timeout=patience))
             return protocol()
 
-        server = await loop.create_server(first_protocol, host, port, backlog=BACKLOG)
+        server = await loop.create_server(
+            first_protocol, host, port, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=patience
+        )
         listening += [each.fileno() for each in server.sockets]
         return server
 

@@ -6,6 +6,7 @@ Rule 1: senders are not trusted. A datagram that is too long, malformed, for ano
         counted and ignored: nothing is kept of it, and nothing is answered.
 Rule 2: a host has the key of its name, and a numeric address. So no datagram can give a host another place on the
         circle, or cause a DNS query.
+        Where brokers have certificates, unsigned and replayed ones are ignored as well (signatures.py).
 Rule 3: what cannot be sent is lost: whoever asked asks again.
 """
 
@@ -19,12 +20,13 @@ from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from pleach.core.messages import DoorMessage, Message, Node, Peer, RingMessage, pack, unpack
+from pleach.core.messages import DoorMessage, Knock, Message, Node, Peer, RingMessage, pack, unpack
 from pleach.core.overlay.plans.topology import flaw_of_name
 from pleach.core.ring.keys import Circle
 from pleach.errors import FrameError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.server.metrics import DatagramCounters
+from pleach.server.ring.signatures import DatagramSignatures
 
 FORMAT: Final = "pleach-ring-2"
 DATAGRAM_BYTES_MAX: Final = 60_000  # what UDP bears is little more
@@ -105,9 +107,16 @@ class DatagramSocket(asyncio.DatagramProtocol):
     """One socket. `heard`: called with a sender and what it says."""
 
     def __init__(
-        self, me: Node, circle: Circle, counters: DatagramCounters, heard: Callable[[Node, Said], None]
+        self,
+        me: Node,
+        circle: Circle,
+        counters: DatagramCounters,
+        heard: Callable[[Node, Said], None],
+        signatures: DatagramSignatures | None = None,
     ) -> None:
+        """`signatures`: None where brokers have no certificates."""
         self._me = me
+        self._signatures = signatures
         self._circle = circle
         self._counters = counters
         self._heard = heard
@@ -119,14 +128,23 @@ class DatagramSocket(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: object) -> None:
         self._counters.datagrams_in += 1
         try:
-            envelope = opened(data, self._circle)
+            envelope = self._opened(data)
         except FrameError as error:
             self._ignore(addr, str(error))
             return
-        if envelope.to not in ("", self._me):
-            self._ignore(addr, f"from {envelope.sender}, for {envelope.to}")
-            return
         self._heard(envelope.sender, envelope.message)
+
+    def _opened(self, data: bytes) -> Envelope:
+        """Raises FrameError; the dearest check comes last."""
+        signed = self._signatures.opened(data) if self._signatures is not None else None
+        envelope = opened(signed.envelope if signed is not None else data, self._circle)
+        if envelope.to not in ("", self._me):
+            raise FrameError(f"from {envelope.sender}, for {envelope.to}")
+        if self._signatures is not None and signed is not None:
+            if not envelope.to and not isinstance(envelope.message, Knock):
+                raise FrameError(f"from {envelope.sender}, for nobody in particular")
+            self._signatures.verify(signed, envelope.sender)
+        return envelope
 
     def error_received(self, exc: Exception) -> None:
         """Nobody listens there: silence tells whoever asked."""
@@ -134,6 +152,8 @@ class DatagramSocket(asyncio.DatagramProtocol):
 
     def send(self, address: str, to: Node, message: Message) -> None:
         place, data = numeric(address), sealed(self._me, to, message)
+        if self._signatures is not None:
+            data = self._signatures.signed(data)
         if self._transport is None or self._transport.is_closing() or place is None:
             return
         if len(data) > DATAGRAM_BYTES_MAX:

@@ -20,6 +20,7 @@ from pleach.core.ring.effects import Cast, JoinEnded, OwnerFound, OwnerNotFound,
 from pleach.core.ring.host import RingHost
 from pleach.server.metrics import DatagramCounters
 from pleach.server.ring.datagrams import DatagramSocket, Said
+from pleach.server.ring.signatures import DatagramSignatures
 
 KNOCK_SECONDS: Final = 0.5
 FIND_SECONDS: Final = 1.5
@@ -36,6 +37,7 @@ class RingDriver:
         *,
         is_open: Callable[[], bool],
         terms: Mapping[str, str],
+        signatures: DatagramSignatures | None = None,
     ) -> None:
         """`is_open`: whether others may join the tree of brokers here. `terms`: what they must have in common."""
         self.me = me
@@ -43,7 +45,7 @@ class RingDriver:
         self._changed = asyncio.Event()  # the neighbours in the tree are others than they were
         self._terms = dict(terms)
         self._is_open = is_open
-        self._post = DatagramSocket(me.name, config.circle, counters, self._hear)
+        self._post = DatagramSocket(me.name, config.circle, counters, self._hear, signatures)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joined: asyncio.Future[str] | None = None
         self._tickets = count(-1, -1)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
@@ -27,6 +28,7 @@ from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.ring_seats import RingSeat, seat_of
 from pleach.operate.survey import settled_survey
 from pleach.server.bugs import watched
+from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.leaving import Leaving
 from pleach.server.links import Port
@@ -34,6 +36,7 @@ from pleach.server.parts import NodeParts
 from pleach.server.ring.driver import RingDriver
 from pleach.server.ring.entrance import enter_ring, enter_tree, numeric_address
 from pleach.server.ring.settings import RingSettings
+from pleach.server.ring.signatures import DatagramSignatures
 from pleach.server.ring.steward import Steward
 
 STEP_SECONDS_MAX: Final = 10.0  # a broker of the plan may have left meanwhile: then the plan is made anew
@@ -49,13 +52,16 @@ class Stay(StrEnum):
 
 
 class RingMember(Feature):
-    def __init__(self, parts: NodeParts, settings: RingSettings, leaving: Leaving) -> None:
+    def __init__(
+        self, parts: NodeParts, settings: RingSettings, leaving: Leaving, security: TransportSecurity | None = None
+    ) -> None:
         self.stay = Stay.OUTSIDE
         self.refusal: PleachError | None = None  # why it could not join
         self._broker, self._directory, self._operations = parts.broker, parts.directory, parts.operations
         self._counters, self._is_durable = parts.counters.datagrams, parts.committer.is_durable
         self._settings = settings
         self._leaving = leaving
+        self._signatures = DatagramSignatures(security, _microseconds) if security is not None else None
         self._terms = {**parts.settings().lasting, **settings.terms}
         self._driver: RingDriver | None = None
         self.steward: Steward | None = None  # it acts only while this broker is the root
@@ -121,7 +127,14 @@ class RingMember(Feature):
         name, config = self._broker.name, self._settings.config
         address = await numeric_address(self._directory.places.peer, key="advertise")
         me = Peer(config.circle.key_of(name), name, address)
-        driver = RingDriver(me, config, self._counters, is_open=lambda: self.is_open, terms=self._terms)
+        driver = RingDriver(
+            me,
+            config,
+            self._counters,
+            is_open=lambda: self.is_open,
+            terms=self._terms,
+            signatures=self._signatures,
+        )
         try:
             await driver.open(*parse_address(listens, key="peer_listen"))
         except OSError as error:
@@ -200,3 +213,7 @@ class RingMember(Feature):
             task.cancel()
         if self._driver is not None:
             self._driver.close()
+
+
+def _microseconds() -> int:
+    return time.time_ns() // 1_000

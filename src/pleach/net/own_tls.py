@@ -1,0 +1,65 @@
+"""TLS for short questions to brokers: who this process is to them, and streams that are opened as that one.
+
+A process is one party: a broker, an operator, or nobody in particular. What asks brokers is called from many places
+(surveys, plans, healing, the dashboard): the context variable spares each of them a parameter that only passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from pleach.errors import TlsError
+from pleach.net.tls_layer import NO_FALLBACK, TlsSide, meaning
+
+if TYPE_CHECKING:
+    from pleach.access.tls import Tls
+
+TlsFiles: TypeAlias = "Tls | str | Path"  # a text or path: the directory that `pleach certs` has made
+
+# How to dial a broker: called with its name, or with nothing for any.
+own_tls: ContextVar[Callable[[str], TlsSide] | None] = ContextVar("own_tls", default=None)
+
+
+async def open_streams(host: str, port: int, broker: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Dial, with TLS if this process has it. Raises OSError, TlsError among them."""
+    dialling = own_tls.get()
+    if dialling is None:
+        return await asyncio.open_connection(host, port)
+    side = dialling(broker)
+    try:
+        reader, writer = await asyncio.open_connection(host, port, ssl=side.context)
+    except ssl.SSLError as error:
+        raise meaning(error) from None
+    except ConnectionResetError:
+        raise TlsError("the connection ended during the handshake", NO_FALLBACK) from None
+    try:
+        side.check(writer.get_extra_info("ssl_object").getpeercert(binary_form=True), broker)
+    except TlsError:
+        writer.transport.abort()
+        raise
+    return reader, writer
+
+
+def dialling_side(files: TlsFiles, broker: str = "") -> TlsSide:
+    """How whoever has these files dials a broker. They are read each time: certificates are renewed.
+
+    Raises CertificateError where they are unusable.
+    """
+    from pleach.access.tls import Credentials, Tls  # noqa: PLC0415 - who needs no TLS starts sooner
+
+    found = files if isinstance(files, Tls) else Tls.directory(files)
+    credentials = Credentials(found, time.time())
+    return TlsSide(credentials.dialling, lambda der, node: credentials.check_broker(der, node or broker))
+
+
+def speak_as(files: TlsFiles | None) -> None:
+    """Ask brokers as the party with these files; None: without TLS. Raises CertificateError."""
+    if files is not None:
+        dialling_side(files)
+        own_tls.set(lambda broker: dialling_side(files, broker))
