@@ -3,12 +3,14 @@
 import pytest
 
 from pleach.core import messages
+from pleach.core.access.rights import EVERYTHING, TRUE, Rights
 from pleach.core.broker import Broker
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Data, Hello
 from pleach.core.messages import (
+    OPERATOR,
     Attach,
     Bereaved,
     Farewell,
@@ -22,8 +24,10 @@ from pleach.core.messages import (
     Marked,
     NeighbourAddress,
     NeighbourReport,
+    Permit,
     Pooled,
     Publish,
+    Rejudge,
     Renewed,
     RequestSwap,
     Round,
@@ -119,6 +123,8 @@ def test_the_connection_ends_and_the_reason_is_given():
         Marked("operation", Mark.FLOOD, "x", Forward(event(n=1))),
         StandFor(["n"]),
         Bereaved("n", [], []),
+        Permit("c", "alice", EVERYTHING),
+        Rejudge(),
         messages.Testimony("c", "b", [], [], [], []),
         NeighbourReport(NeighbourAddress(), {}, "", {}, {}),
     ],
@@ -132,8 +138,12 @@ def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(me
     assert door.capture() == before
 
 
-@pytest.mark.parametrize("message", [StandFor(["n"]), Bereaved("n", [], [])], ids=lambda m: type(m).__name__)
-def test_only_its_driver_tells_a_broker_who_is_dead(message):
+@pytest.mark.parametrize(
+    "message",
+    [StandFor(["n"]), Bereaved("n", [], []), Permit("c", "alice", EVERYTHING), Rejudge()],
+    ids=lambda m: type(m).__name__,
+)
+def test_only_its_driver_tells_a_broker_who_is_dead_and_who_may_do_what(message):
     door = Gate(first_broker(BrokerSettings(name="b", neighbours=("n",))), Counters())
     with pytest.raises(ProtocolError, match="no broker sends this to another one"):
         door.handle("n", message, now=0.0)
@@ -185,6 +195,15 @@ def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else():
     assert not door.is_changed_by("c", unknown)
     assert not door.is_changed_by("stranger", known)
     assert door.broker.sessions.subscriptions("c") == {"s": WANTED}
+
+
+def test_a_full_broker_takes_again_what_it_has_narrowed():
+    door, _, names = leased_gate()
+    door.handle(OPERATOR, Permit("c", "alice", Rights(TRUE, parse_filter("n > 5"), TRUE)), now=0.0)
+    names.reason = "full"
+    assert door.broker.sessions.subscriptions("c") != {"s": WANTED}
+    assert door.is_changed_by("c", Subscribe("s", WANTED, renews=True))
+    assert door.handle("c", Subscribe("s", WANTED, renews=True), now=0.0) == []
 
 
 def test_what_leases_do_is_counted():

@@ -135,6 +135,8 @@ def with_event(kind, event):
 
 
 def simplest(kind):
+    if types.NoneType in get_args(kind):
+        return None
     kind = get_origin(kind) or kind
     return next(iter(kind)) if issubclass(kind, Enum) else kind()
 

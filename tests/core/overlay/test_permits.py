@@ -16,6 +16,7 @@ from pleach.core.messages import (
     Deliver,
     Detach,
     Forward,
+    Handover,
     Install,
     Installed,
     Layer,
@@ -25,13 +26,19 @@ from pleach.core.messages import (
     PublishRefused,
     Refused,
     Rejudge,
+    RemoveAck,
+    RemoveReq,
+    RequestRemove,
+    Said,
     Subscribe,
     Subscribed,
     Unsubscribe,
     Withdraw,
+    decode,
     encode,
 )
 from pleach.core.messages.runs import Run, encode_event, encode_run
+from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
 
@@ -327,5 +334,48 @@ def test_rights_are_part_of_the_state(narrow):
     assert delivered.message == Deliver(event(region="eu", level=1))
 
 
-def test_a_message_of_an_older_broker_has_no_effective_filter():
-    assert encode(Subscribed("s")) != encode(Subscribed("s", EU))
+# Clients that go elsewhere ----------------------------------------------------------------------------------------
+
+
+def test_a_client_takes_its_rights_and_what_it_asked_for_to_its_new_broker(narrow):
+    """They hold there until the new broker's driver has judged the client by its own settings."""
+    narrow.subscribe(LOW)
+    handover = Handover("1", [narrow.broker.sessions.hand_over("c")])
+    heir = Broker("a", RoutingConfig(), neighbours=["b"], machines=[Membership])
+    heir.handle(OPERATOR, Permit("", "", NOTHING), now=0.0)
+    heir.handle("b", RemoveReq("1"), now=0.0)
+    heir.handle("b", decode(encode(handover)), now=0.0)
+    assert heir.sessions.subscriptions("c") == {"s": LOW_EU}
+    assert heir.sessions.unjudged == ["c"]
+    assert heir.sessions.access_of("c").principal == "alice"
+    heir.handle(OPERATOR, Permit("c", "alice", may(US)), now=0.0)
+    assert heir.sessions.subscriptions("c") == {"s": parse_filter("level < 5 AND region = 'us'")}, "from what was asked"
+    assert heir.sessions.unjudged == []
+
+
+def test_a_client_that_was_handed_over_is_judged_by_its_new_broker_alone():
+    leaving = Broker("b", RoutingConfig(), neighbours=["a"], machines=[Membership])
+    leaving.handle("c", Attach(), now=0.0)
+    leaving.handle("c", Subscribe("s", LOW, network_wide=False), now=0.0)
+    leaving.handle(OPERATOR, RequestRemove("1", "b"), now=0.0)
+    leaving.handle("a", RemoveAck("1"), now=0.0)
+    assert [type(each) for each in leaving.handle(OPERATOR, Permit("c", "alice", may(EU)), now=0.0)] == [Withhold]
+    assert leaving.handle("a", Forward(event(region="us", level=1)), now=0.0) == [], "but its rights hold at once"
+
+
+def test_who_logs_in_at_a_broker_that_leaves_is_known_to_its_heir():
+    leaving = Broker("b", RoutingConfig(), neighbours=["a"], machines=[Membership])
+    leaving.handle("c", Attach(), now=0.0)
+    leaving.handle(OPERATOR, RequestRemove("1", "b"), now=0.0)
+    leaving.handle("a", RemoveAck("1"), now=0.0)
+    leaving.handle(OPERATOR, Permit("late", "bob", may(EU)), now=0.0)
+    (said,) = [e.message for e in leaving.handle("late", Attach(), now=0.0) if e.to == "a"]
+    heir = Broker("a", RoutingConfig(), neighbours=["b"], machines=[Membership])
+    heir.handle(OPERATOR, Permit("", "", NOTHING), now=0.0)
+    heir.handle("b", RemoveReq("1"), now=0.0)
+    heir.handle("b", Handover("1", []), now=0.0)
+    heir.handle("b", decode(encode(said)), now=0.0)
+    assert heir.sessions.access_of("late").principal == "bob"
+    assert heir.sessions.unjudged == ["late"]
+    told = heir.handle("b", Said("late", Subscribe("s", LOW, network_wide=False)), now=0.0)
+    assert Send("late", Subscribed("s", LOW_EU)) in told

@@ -11,8 +11,8 @@ Rule 2: a conjunction is bounded before it is computed; what is beyond the bound
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,13 +21,14 @@ from pleach.core.events.constraint import Conjunction
 from pleach.core.events.event import Event
 from pleach.core.events.expression import And, Expression, Or, Predicate
 from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_internal
 from pleach.core.events.normalise import normalise
 from pleach.errors import FilterError
 
 EFFECTIVE_CHARACTERS_MAX = 262_144  # of the text of a conjunction of two filters, before it is simplified
 
-TRUE: Final = Filter([Conjunction({})])
-FALSE: Final = Filter([])
+TRUE: Final = parse_internal("TRUE")  # interned: what is decoded is the same object, which is soon compared
+FALSE: Final = parse_internal("FALSE")
 
 
 class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -52,6 +53,10 @@ class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def scoped(self, asked: Filter) -> Filter:
         """What is asked, of the tenant's events; raises FilterError beyond the bound (rule 2)."""
         return asked if self.scope == TRUE else conjunction(asked, self.scope)
+
+    def publishes(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether an event with these attributes may be published."""
+        return self.publish is TRUE or self.publish.matches(attributes)
 
     def shows(self, event: Event) -> bool:
         """Whether the event, without what is hidden, may be delivered."""

@@ -102,10 +102,11 @@ class Farewell(Message, frozen=True, tag=121):
 
 
 class Said(Message, frozen=True, tag=122):
-    """b → a: a request that a client still sent to b."""
+    """b → a: a request that a client still sent to b. `access`: who it is, where it attaches: it logged in at b."""
 
     client: Node
     request: ClientRequest
+    access: ClientAccess | None = None
 
     @property
     def events(self) -> Sequence[Event]:

@@ -197,7 +197,7 @@ class ClientTable:
         None where the event is refused, or where not all receivers get the same: then it does not pass in a run.
         """
         neighbours, takers, not_own, clients = [], [], [], self._clients
-        if source in clients and not clients[source].access.rights.publish.matches(attributes):
+        if source in clients and not clients[source].access.rights.publishes(attributes):
             return None
         for to in self._router.destinations(attributes, source):
             if to not in clients:
@@ -249,7 +249,7 @@ class ClientTable:
         except EventError as error:
             return str(error)
         state = self._clients[client]
-        if not state.access.rights.publish.matches(event.attributes):
+        if not state.access.rights.publishes(event.attributes):
             return "its right to publish does not match it: ask an operator for the right"
         if not self._router.config.advertisements:
             return ""
@@ -371,6 +371,12 @@ class ClientTable:
         for client, state in self._clients.items():
             if not state.access.principal:
                 self.expected.await_judgement(client)
+
+    def announce(self, client: Node, access: ClientAccess) -> None:
+        """A client is about to attach that logged in at another broker."""
+        if client not in self._clients:
+            self.expected.expect(client, access)
+            self.expected.await_judgement(client)
 
     def permit(self, client: Node, principal: str, rights: Rights) -> Rights | None:
         """The rights of a client from now on. Returns its former rights, if its names are to be judged by new ones."""

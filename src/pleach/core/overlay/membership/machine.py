@@ -23,7 +23,6 @@ from typing import get_args
 from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.core.messages import (
     ClientLeft,
-    ClientRequest,
     CloseAB,
     Connect,
     ConnectAck,
@@ -74,7 +73,8 @@ class Membership:
 
     @property
     def under_way(self) -> HandoverSeam | None:
-        return None if self._state.change is None else HandoverSeam(self._state.change)
+        change = self._state.change
+        return None if change is None else HandoverSeam(change, self._context.sessions.access_of)
 
     @property
     def operation(self) -> str:
@@ -308,8 +308,8 @@ class Membership:
         match message:
             case Handover(_, clients):
                 return self._inherit(change, clients)
-            case Said(client, request):
-                return self._said(change, client, request)
+            case Said():
+                return self._said(change, message)
             case ClientLeft(_, client):
                 del change.clients[client]
                 return Reaction(released=[client])
@@ -331,8 +331,11 @@ class Membership:
         confirmed = [effect for client in clients for effect in confirm(self._context, client.name, client.waiting)]
         return Reaction([*links, close, *self._part.advance(change, Handover), *rewired, *confirmed])
 
-    def _said(self, change: Changing, client: Node, request: ClientRequest) -> Reaction:
+    def _said(self, change: Changing, said: Said) -> Reaction:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
+        client, request = said.client, said.request
+        if said.access is not None:
+            self._context.sessions.announce(client, said.access)
         links = [] if client in change.clients else [LinkUp(client, is_client=True)]
         change.clients[client] = False
         return Reaction([*links, *self._context.sessions.handle(client, request)])
