@@ -237,6 +237,17 @@ def test_a_request_that_is_not_answered_yet_is_answered_once_when_the_wider_filt
     assert narrow.say("n", Installed(Layer.SUBSCRIPTIONS, second.number)) == [("c", Subscribed("s"))]
 
 
+def test_a_request_that_is_not_answered_yet_is_answered_once_where_nobody_need_be_told():
+    """What is left of it overlaps no advertisement."""
+    network = Network(RoutingConfig(advertisements=True))
+    network.say("n", Install(Layer.ADVERTISEMENTS, 1, "", US))
+    network.say("c", Attach())
+    (install,) = [message for to, message in network.say("c", Subscribe("s", LOW)) if to == "n"]
+    told = [each for each in network.permit(may(EU))[1:] if each[0] == "c"]
+    assert told == [("c", Subscribed("s", LOW_EU))]
+    assert network.say("n", Installed(Layer.SUBSCRIPTIONS, install.number)) == []
+
+
 def test_a_withdrawn_right_ends_the_subscription_and_the_client_is_told(narrow):
     narrow.subscribe(LOW)
     effects = narrow.permit(may(FALSE))
