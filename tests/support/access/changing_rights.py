@@ -27,7 +27,7 @@ from pleach.core.effects import Effect, Send, Withhold
 from pleach.core.events.event import WITHHELD, Event, EventId
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
-from pleach.core.links.withholding import withheld
+from pleach.core.links.withholding import Withholding
 from pleach.core.messages import OPERATOR, Deliver, Message, Node, Permit, Publish, decode, encode
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.planted_bugs import BrokerMachine
@@ -167,7 +167,7 @@ def _as_one_batch(effects: Sequence[Effect]) -> list[Effect]:
 
 def _withheld(effect: Effect, withhold: Withhold) -> Effect:
     if isinstance(effect, Send) and effect.to == withhold.client and isinstance(effect.message, Deliver):
-        return Send(effect.to, decode(withheld(encode(effect.message), withhold.rights)))
+        return Send(effect.to, decode(Withholding(withhold.rights)(encode(effect.message))))
     return effect
 
 
