@@ -12,7 +12,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint, Saved
 from pleach.core.links.frames import Data, Hello
 from pleach.core.links.session import SessionState
-from pleach.core.links.withholding import withheld
+from pleach.core.links.withholding import Withholding
 from pleach.core.messages import Attach, Deliver, Forward, Permit, Published, Subscribe, decode, encode
 from pleach.core.messages.runs import Run, decode_all, encode_event, encode_run, messages_in
 from pleach.core.routing.router import RoutingConfig
@@ -33,21 +33,21 @@ MIXED = [event(1, region="eu"), event(2, region="us"), event(3, region="eu", sal
 
 
 def test_a_run_keeps_its_length_and_its_permitted_events():
-    payload = withheld(run_of(Deliver, *MIXED), EU)
+    payload = Withholding(EU)(run_of(Deliver, *MIXED))
     assert [each.event for each in decode_all(payload)] == [MIXED[0], WITHHELD, MIXED[2], WITHHELD]
     assert messages_in(payload) == 4
 
 
 def test_what_is_hidden_goes_and_the_rest_stays():
     rights = Rights(TRUE, TRUE, TRUE, ("salary",))
-    payload = withheld(run_of(Deliver, *MIXED), rights)
+    payload = Withholding(rights)(run_of(Deliver, *MIXED))
     assert [each.event for each in decode_all(payload)] == [*MIXED[:2], event(3, region="eu"), MIXED[3]]
 
 
 def test_a_single_delivery_is_withheld():
-    payload = withheld(encode(Deliver(MIXED[1])), EU)
+    payload = Withholding(EU)(encode(Deliver(MIXED[1])))
     assert decode(payload) == Deliver(WITHHELD)
-    assert withheld(payload, EU) is payload
+    assert Withholding(EU)(payload) is payload
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_single_delivery_is_withheld():
     ids=["permitted run", "run of forwards", "permitted", "forward", "confirmation", "other"],
 )
 def test_what_need_not_change_stays_the_same_object(payload):
-    assert withheld(payload, EU) is payload
+    assert Withholding(EU)(payload) is payload
 
 
 def test_only_a_delivery_may_be_a_withheld_event():

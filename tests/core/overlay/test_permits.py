@@ -5,9 +5,10 @@ import pytest
 from pleach.core.access.client_access import EXPECTED_MAX
 from pleach.core.access.rights import EVERYTHING, FALSE, NOTHING, TRUE, Rights
 from pleach.core.broker import Broker
-from pleach.core.effects import Send, Withhold
+from pleach.core.effects import Concluded, Send, Withhold
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
+from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.messages import (
     OPERATOR,
     Advertise,
@@ -28,8 +29,11 @@ from pleach.core.messages import (
     Rejudge,
     RemoveAck,
     RemoveReq,
+    RequestHost,
     RequestRemove,
+    Returning,
     Said,
+    StandFor,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -38,6 +42,7 @@ from pleach.core.messages import (
     encode,
 )
 from pleach.core.messages.runs import Run, encode_event, encode_run
+from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
@@ -232,6 +237,17 @@ def test_a_request_that_is_not_answered_yet_is_answered_once_when_the_wider_filt
     assert narrow.say("n", Installed(Layer.SUBSCRIPTIONS, second.number)) == [("c", Subscribed("s"))]
 
 
+def test_a_request_that_is_not_answered_yet_is_answered_once_where_nobody_need_be_told():
+    """What is left of it overlaps no advertisement."""
+    network = Network(RoutingConfig(advertisements=True))
+    network.say("n", Install(Layer.ADVERTISEMENTS, 1, "", US))
+    network.say("c", Attach())
+    (install,) = [message for to, message in network.say("c", Subscribe("s", LOW)) if to == "n"]
+    told = [each for each in network.permit(may(EU))[1:] if each[0] == "c"]
+    assert told == [("c", Subscribed("s", LOW_EU))]
+    assert network.say("n", Installed(Layer.SUBSCRIPTIONS, install.number)) == []
+
+
 def test_a_withdrawn_right_ends_the_subscription_and_the_client_is_told(narrow):
     narrow.subscribe(LOW)
     effects = narrow.permit(may(FALSE))
@@ -379,3 +395,47 @@ def test_who_logs_in_at_a_broker_that_leaves_is_known_to_its_heir():
     assert heir.sessions.unjudged == ["late"]
     told = heir.handle("b", Said("late", Subscribe("s", LOW, network_wide=False)), now=0.0)
     assert Send("late", Subscribed("s", LOW_EU)) in told
+
+
+def test_a_client_that_returns_to_a_stand_in_gets_what_its_rights_leave_of_what_was_kept():
+    """Also where a strict right denies the subscription that matches an event."""
+    stand_in = Broker("b", RoutingConfig(), machines=[lambda context: StandIn(context, "fifo", 30.0)])
+    stand_in.handle(OPERATOR, Permit("", "", NOTHING), now=0.0)
+    stand_in.handle(OPERATOR, Permit("p", "paul", EVERYTHING), now=0.0)
+    stand_in.handle(OPERATOR, Permit("c", "alice", may(EU, hidden=["salary"])), now=0.0)
+    stand_in.handle(OPERATOR, Permit("d", "dora", may(EU, strict=True)), now=0.0)
+    stand_in.handle(OPERATOR, StandFor([]), now=0.0)
+    stand_in.handle("p", Attach(), now=0.0)
+    for number, region in enumerate(("eu", "us", "eu"), 1):
+        stand_in.handle("p", Publish(event(number, region=region, level=1, salary=9)), now=0.0)
+    returning = Returning(own_events=True, marks=[EventId("p", 1, 1)], subscriptions={"s": LOW}, advertisements={})
+    effects = stand_in.handle("c", returning, now=0.0)
+    delivered = [each.message.event for each in effects if isinstance(each.message, Deliver)]
+    assert delivered == [event(3, region="eu", level=1)]
+    assert Send("c", Subscribed("s", LOW_EU)) in effects
+    kinds = [type(each.message) for each in stand_in.handle("d", returning, now=0.0)]
+    assert Refused in kinds
+    assert Deliver not in kinds
+
+
+def test_a_component_has_the_rights_that_its_name_was_given():
+    broker = Broker("b", RoutingConfig(), components=BUILT_IN)
+    broker.handle(OPERATOR, Permit("", "", NOTHING), now=0.0)
+    host = RequestHost("1", "sum", "running-sum", [parse_filter("EXISTS amount")])
+    (refused,) = [e for e in broker.handle(OPERATOR, host, now=0.0) if isinstance(e, Concluded)]
+    assert "right" in refused.refusal
+    broker = Broker("b", RoutingConfig(), components=BUILT_IN)
+    broker.handle(OPERATOR, Permit("", "", NOTHING), now=0.0)
+    broker.handle(OPERATOR, Permit("sum", "sums", may(EU)), now=0.0)
+    broker.handle(OPERATOR, Permit("p", "paul", EVERYTHING), now=0.0)
+    assert Concluded("1") in broker.handle(OPERATOR, host, now=0.0)
+    broker.handle("p", Attach(), now=0.0)
+    broker.handle("p", Subscribe("s", parse_filter("EXISTS sums"), network_wide=False), now=0.0)
+    totals = [_total(broker, number, region) for number, region in enumerate(("eu", "us", "eu"), 1)]
+    broker.handle(OPERATOR, Permit("sum", "sums", may(US)), now=0.0)
+    assert [*totals, _total(broker, 4, "eu"), _total(broker, 5, "us")] == [[1], [], [4], [], [9]]
+
+
+def _total(broker, number, region):
+    effects = broker.handle("p", Publish(event(number, region=region, amount=number)), now=0.0)
+    return [e.message.event.attributes["total"] for e in effects if isinstance(getattr(e, "message", None), Deliver)]

@@ -12,6 +12,7 @@ Rule 2: a conjunction is bounded before it is computed; what is beyond the bound
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,6 +27,8 @@ from pleach.core.events.normalise import normalise
 from pleach.errors import FilterError
 
 EFFECTIVE_CHARACTERS_MAX = 262_144  # of the text of a conjunction of two filters, before it is simplified
+REMEMBERED_CHARACTERS_MAX = 1_024  # longer ones are computed each time
+CONJUNCTIONS_REMEMBERED = 4_096
 
 TRUE: Final = parse_internal("TRUE")  # interned: what is decoded is the same object, which is soon compared
 FALSE: Final = parse_internal("FALSE")
@@ -117,7 +120,14 @@ def conjunction(a: Filter, b: Filter) -> Filter:
             f"the filter and the right together take up to {size:,} characters, at most {EFFECTIVE_CHARACTERS_MAX:,} "
             "are possible"
         )
+    return _remembered(a, b) if size <= REMEMBERED_CHARACTERS_MAX else _computed(a, b)
+
+
+def _computed(a: Filter, b: Filter) -> Filter:
     return normalise(And((_expression(a), _expression(b))))
+
+
+_remembered = lru_cache(maxsize=CONJUNCTIONS_REMEMBERED)(_computed)  # many clients ask for the same, and renew it
 
 
 def without_hidden(effective: Filter, hidden: Collection[str]) -> Filter:

@@ -54,7 +54,7 @@ from pleach.core.links.session import (
     Up,
 )
 from pleach.core.links.upkeep import EndpointState, LinkNote, Upkeep
-from pleach.core.links.withholding import withheld
+from pleach.core.links.withholding import Withholding
 from pleach.core.messages import (
     OPERATOR,
     Deliver,
@@ -340,7 +340,7 @@ class Endpoint:
         if session is None:
             return
         self._joining.close(client)
-        changed = dict(session.rewrite(lambda payload: withheld(payload, rights)))
+        changed = dict(session.rewrite(Withholding(rights)))
         if not changed:
             return
         batch, fresh = self._batch, {each.sequence for each in self._batch.queued if each.peer == client}

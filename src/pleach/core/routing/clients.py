@@ -428,6 +428,7 @@ class ClientTable:
         ticket = Ticket(layer, client, name)
         is_answer = layer is Layer.ADVERTISEMENTS or ticket in self._router.waiting_of(client)
         entry = Entry(owner(client, name), effective)
+        self._router.forget(ticket)  # it waits for what the new entry needs, and is answered once
         added = self._router.add(layer, client, entry, ticket if is_answer else None)
         removed = self._router.remove(layer, client, entry._replace(filter=former))
         shown = state.access.shown(layer, name, effective)
