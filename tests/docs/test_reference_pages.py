@@ -68,9 +68,8 @@ def test_alerts_and_curves_name_metrics_that_exist():
 def test_every_error_is_there_with_what_it_is_and_what_to_do():
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.+?) \| (.*?) ?\|$", (PAGES / "errors.md").read_text(), re.MULTILINE)
     raised = [e for _, e in inspect.getmembers(errors, inspect.isclass) if e.__module__ == errors.__name__]
-    assert sorted((name, parent) for name, parent, *_ in rows) == [
-        (e.__name__, e.__bases__[0].__name__) for e in raised
-    ]
+    known = [(error.__name__, error.__bases__[0].__name__) for error in raised]
+    assert sorted((name, parent) for name, parent, *_ in rows) == known
     assert [name for name, _, when, remedy in rows if not when or not remedy] == ["PleachError"]
 
 

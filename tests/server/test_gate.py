@@ -162,7 +162,7 @@ def test_what_clients_say_passes():
 class FullOfNames(Feature):
     reason = ""
 
-    def refuse_name(self):
+    def refuse_name(self, sender, message):
         return self.reason
 
 

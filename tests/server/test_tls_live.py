@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import http.client
+import json
 import re
 import select
 import signal
 import socket
 import ssl
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 import pleach
+from pleach.access.membership import MemberRole
 from pleach.client import blocking
 from pleach.client.publish_once import publish_once
 from pleach.client.reader import Reader
@@ -24,7 +28,7 @@ from pleach.errors import ConnectError, TlsError, UnreachableError
 from pleach.net.addresses import parse_addresses
 from pleach.net.http_client import ask
 from pleach.net.own_tls import own_tls, speak_as
-from support.live.broker_process import address, eventually, processes
+from support.live.broker_process import ENVIRONMENT, PLEACH, address, eventually, processes
 from support.live.tls_network import TlsBroker, TlsNetwork, tls_chain
 
 
@@ -93,6 +97,62 @@ def test_blocking_clients_publish_once_and_read(network, tmp_path, started):
         found += [e.attributes["n"] for run in reader.events(position, position.at, reached.at) for e in run]
         position = reached
     assert found == [1, 2, 3, 4, 5, 6]
+
+
+def test_everything_that_asks_brokers_has_tls(network, tmp_path, started):
+    """Distances between brokers, the dashboard of a broker, and commands."""
+    brokers = tls_chain(started, tmp_path, network)
+    a, b, c = (brokers[name] for name in "abc")
+    told = json.loads(a.post("/distances", json.dumps({"to": {"b": b.ready["peer"], "c": b.ready["peer"]}}))[1])
+    assert told["b"] is not None
+    assert told["c"] is None, "b answers there"
+    assert sorted(_streamed(network, a)["brokers"]) == ["a", "b", "c"]
+    shown = _run("overlay", "show", "--via", a.ready["admin"], "--tls", network.operator)
+    assert all(name in shown for name in "abc")
+    _run("overlay", "swap", "a", "b", "c", "--via", a.ready["admin"], "--tls", network.operator)
+    _run("pub", "x=1", "--to", c.ready["client"], "--tls", network.client)
+
+
+def _run(*arguments):
+    done = subprocess.run([*PLEACH, *map(str, arguments)], env=ENVIRONMENT, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _streamed(network, broker):
+    """The first snapshot of a dashboard that has all brokers."""
+    context = network.context(network.operator)
+    connection = http.client.HTTPSConnection(*address(broker.ready["admin"]), timeout=60, context=context)
+    with contextlib.closing(connection):
+        connection.request("GET", "/dashboard/stream")
+        response = connection.getresponse()
+        while line := response.readline():
+            found = json.loads(line[6:]) if line.startswith(b"data: ") else {}
+            if len(found.get("brokers", ())) == 3:
+                return found
+    raise AssertionError("the stream has ended")
+
+
+def test_a_dead_broker_gets_a_stand_in_that_its_neighbours_accept(tmp_path, started):
+    network = TlsNetwork(tmp_path / "certs", "a", "b", "c", roles=(MemberRole.BROKER, MemberRole.STAND_IN))
+    extra = ("--heal-after", "1", "--heartbeat", "0.2")
+    brokers = tls_chain(started, tmp_path, network, durable=True, extra=extra)
+    dead = brokers["b"]
+
+    async def go():
+        async with pleach.connect(brokers["c"].ready["client"], name="s", tls=network.client) as subscriber:
+            wanted = await subscriber.subscribe("x = 1")
+            dead.kill()
+            await asyncio.to_thread(eventually, lambda: any(b.status()["heal"]["hosts"] for b in started if b != dead))
+            async with pleach.connect(brokers["a"].ready["client"], name="p", tls=network.client) as publisher:
+                await publisher.publish({"x": 1})
+            return (await asyncio.wait_for(wanted.next(), 60)).attributes
+
+    assert asyncio.run(go()) == {"x": 1}
+    started.remove(dead)
+    for broker in list(started):
+        assert broker.stop() == 0, "its stand-in stops with it"
+        started.remove(broker)
 
 
 # Who is not let in -------------------------------------------------------------------------------------------------
@@ -177,6 +237,17 @@ def test_a_broken_or_older_list_is_refused_and_the_old_one_stays(network, broker
     eventually(lambda: broker.log().count("stay as they are") == 3)
     assert broker.status()["tls"]["members"] == number
     assert said_by(broker, "peer", network.context(network.broker("a")), "a")
+
+
+def test_an_older_list_is_refused_after_a_restart_too(network, tmp_path, started):
+    old = {name: (network.broker("b") / name).read_bytes() for name in ("members.json", "members.json.sig")}
+    network.made.revoke("alice")
+    started.append(TlsBroker("b", tmp_path, network, durable=True))
+    assert started[0].stop() == 0
+    for name, content in old.items():
+        (network.broker("b") / name).write_bytes(content)
+    with pytest.raises(AssertionError, match="is older than number"):
+        started[0].start()
 
 
 def test_a_renewed_certificate_is_used_for_new_connections(network, broker):

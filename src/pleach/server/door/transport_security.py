@@ -3,6 +3,8 @@
 Rule 1: new connections use the newest credentials. Those that are open are checked again when credentials were read:
         who is not on the membership list any more, or has a revoked certificate, is disconnected (daemon.py).
 Rule 2: files that are unusable are refused as a whole: the old ones stay in use.
+Rule 3: the number of the newest list is kept in the data directory, so that an older one is refused after a restart,
+        too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -28,6 +31,7 @@ from pleach.server.settings import BrokerSettings
 if TYPE_CHECKING:
     from pleach.access.tls import Credentials
 
+NUMBER = "members.number"
 WARNING_DAYS = 30.0
 WARNED_SECONDS = 86_400.0  # between two warnings
 
@@ -40,7 +44,7 @@ class TransportSecurity(Feature):
         self._settings = settings
         self._tls = tls
         self._warned_at = 0.0
-        self.credentials = _loaded(tls, settings(), 0)
+        self.credentials = _loaded(tls, settings(), _known_number(settings()))
         self.operators = self.credentials.listening(ssl.CERT_OPTIONAL)  # of their port, for good
         self._warn()
 
@@ -78,20 +82,38 @@ class TransportSecurity(Feature):
 
     # Reloading -----------------------------------------------------------------------------------------------
 
+    def start(self) -> None:
+        self._keep_number()
+        heal, members, own = self._settings().heal, self.credentials.members, self.credentials.identity
+        roles = members.brokers[own.name].roles if members and own else ()
+        if heal is not None and "stand-in" not in roles:
+            log.warning("by the membership list this broker may start no stand-ins: give it --role stand-in as well")
+
     def settings_applied(self) -> None:
         """SIGHUP: the files may be others."""
-        members = self.credentials.members
         try:
-            credentials = _loaded(self._tls, self._settings(), members.number if members else 0)
+            credentials = _loaded(self._tls, self._settings(), self._number)
         except CertificateError as error:
             log.error("certificates and membership list stay as they are: %s", error)  # noqa: TRY400 - it says it all
             return
         self.credentials = credentials
+        self._keep_number()
         self.operators.load_cert_chain(credentials.files.certificate, credentials.files.key)
-        number = credentials.members.number if credentials.members else 0
-        log.info("certificates read again; membership list number %d", number)
+        log.info("certificates read again; membership list number %d", self._number)
         self._warned_at = 0.0
         self._warn()
+
+    @property
+    def _number(self) -> int:
+        return self.credentials.members.number if self.credentials.members else 0
+
+    def _keep_number(self) -> None:
+        """Rule 3."""
+        if self._settings().data_dir:
+            path = Path(self._settings().data_dir) / NUMBER
+            partial = path.with_name(f"{NUMBER}.new")
+            partial.write_text(f"{self._number}\n")
+            partial.replace(path)
 
     def tick(self, now: float) -> None:
         self._warn()
@@ -112,13 +134,21 @@ class TransportSecurity(Feature):
             "network": credentials.network,
             "identity": str(credentials.identity),
             "expires_days": credentials.days_left(time.time()),
-            "members": credentials.members.number if credentials.members else 0,
+            "members": self._number,
         }
         return {"tls": shown}
 
     def gauges(self) -> dict[str, Sequence[MetricSample]]:
         days = self.credentials.days_left(time.time()) or 0.0
         return {"pleach_certificate_expiry_days": [MetricSample(days)]}
+
+
+def _known_number(settings: BrokerSettings) -> int:
+    """Of the newest list that this broker has had (rule 3)."""
+    try:
+        return int((Path(settings.data_dir) / NUMBER).read_text()) if settings.data_dir else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def _loaded(tls: TlsSettings, settings: BrokerSettings, known_number: int) -> Credentials:
