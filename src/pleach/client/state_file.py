@@ -31,16 +31,16 @@ FILE, COMMITTED = "client.db", "client.committed"
 VERSION = 5
 
 LAYOUT = {
-    "client": ("name", "broker", "epoch", "state", "skip"),
+    "client": ("id", "name", "broker", "epoch", "state", "skip"),
     "sessions": ("peer", "peer_epoch", "received", "first"),
     "outbox": ("peer", "sequence", "payload"),
     "kept": ("number", "event"),
 }
 SCHEMA = f"""
-CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB NOT NULL,
-    skip INTEGER NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE client (id INTEGER PRIMARY KEY, name TEXT NOT NULL, broker TEXT NOT NULL, epoch INTEGER NOT NULL,
+    state BLOB NOT NULL, skip INTEGER NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE sessions (peer TEXT PRIMARY KEY, peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL,
-    first INTEGER NOT NULL, checksum INTEGER NOT NULL);
+    first INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (peer TEXT NOT NULL, sequence INTEGER NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL,
     PRIMARY KEY (peer, sequence)) WITHOUT ROWID;
 CREATE TABLE kept (number INTEGER PRIMARY KEY, event BLOB NOT NULL, checksum INTEGER NOT NULL);
@@ -90,10 +90,12 @@ class StateFile:
                 opened.callback(close_unchanged, self._db, self._file)
                 self._ledger = self._prepare(opened)
                 opened.pop_all()  # it stays open
-        except (OSError, sqlite3.Error) as error:
+        except (sqlite3.OperationalError, OSError) as error:
             raise StoreError(
                 f"{self._file} cannot be used: {error}; one process at a time may use a state_dir"
             ) from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise StoreDamagedError(self._file, str(error), REMEDY) from error
 
     def load(self) -> Remembered | None:
         row = self._db.execute("SELECT name, broker, epoch, state, skip FROM client").fetchone()
@@ -189,7 +191,7 @@ def _write(db: sqlite3.Connection, rows: Counter[str], name: Node, change: State
     queued = [checked("outbox", *each) for each in change.queued]
     kept = [checked("kept", number, msgspec.msgpack.encode(event)) for number, event in change.kept]
     sessions = [checked("sessions", peer, p.peer_epoch, p.received, p.first) for peer, p in progress.items()]
-    client = checked("client", name, change.broker, progress[change.broker].epoch, change.state, change.skip)
+    client = checked("client", 1, name, change.broker, progress[change.broker].epoch, change.state, change.skip)
     db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?)", queued)
     confirmed = [(peer, each.first) for peer, each in progress.items()]
     gone = db.executemany("DELETE FROM outbox WHERE peer = ? AND sequence < ?", confirmed)
@@ -199,5 +201,5 @@ def _write(db: sqlite3.Connection, rows: Counter[str], name: Node, change: State
     rows["kept"] += len(kept) - max(consumed.rowcount, 0)
     db.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)", sessions)
     (rows["sessions"],) = db.execute("SELECT count(*) FROM sessions").fetchone()
-    db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?)", client)
+    db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?)", client)
     rows["client"] = 1

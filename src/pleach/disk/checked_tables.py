@@ -7,7 +7,9 @@ Rule 1: the last column of every table is the CRC-32 of the table's name and the
         them: it finds every single flipped bit, and a row in another's place.
 Rule 2: the ledger is one row that changes with each commit. It finds rows that are gone or too many.
 Rule 3: the number of the last commit is also in a file of its own (commit_file.py). It finds commits that are gone.
-Rule 4: everything is checked when a database is opened, before anything of it is used.
+Rule 4: no table has an index besides itself (PRIMARY KEY only of integers, or WITHOUT ROWID): its damage would be found
+        by no checksum.
+Rule 5: everything is checked when a database is opened, before anything of it is used.
 """
 
 from __future__ import annotations
@@ -141,7 +143,7 @@ class Inspection:
     def _told(self, table: str = "") -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: in the text of an error of SQLite's
             raise self._damage(str(error), table) from error
 
     @contextmanager

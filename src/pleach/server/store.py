@@ -74,7 +74,7 @@ CREATE TABLE outbox (
     id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL
 );
 CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL, checksum INTEGER NOT NULL);
-CREATE TABLE made_with (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE made_with (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE sightings (
     peer TEXT NOT NULL, publisher TEXT NOT NULL, after INTEGER NOT NULL,
     incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL, checksum INTEGER NOT NULL,
@@ -366,6 +366,8 @@ def _is_new(sql: sqlite3.Connection, path: Path) -> bool:
     (tables,) = sql.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == 0 and tables == 0:
         return True
+    if application != APPLICATION and path.with_name(COMMITTED).exists():
+        raise StoreDamagedError(path, "its header is not that of a store", REMEDY)
     if application != APPLICATION:
         raise StoreError(f"{path} is a database, but not a store of Pleach: give another data folder")
     if version != VERSION:
@@ -406,7 +408,7 @@ def _check(sql: sqlite3.Connection, path: Path, commit_file: CommitFile, name: N
 def _translated(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError) as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError, msgspec.DecodeError, KeyError) as error:
         raise StoreDamagedError(path, f"it cannot be read: {error}", REMEDY) from error
     except OSError as error:
         raise StoreError(f"{path}: {error}; check the disk, and who may write there") from error
