@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -58,7 +59,7 @@ def content(directory):
 def killed(tmp_path_factory):
     """A data directory whose process was killed in the middle of its commits."""
     directory = tmp_path_factory.mktemp("killed") / "b"
-    search = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    search = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(directory)],
         stdout=subprocess.PIPE,

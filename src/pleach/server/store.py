@@ -25,7 +25,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from shutil import disk_usage
 from threading import Lock
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import msgspec
 
@@ -147,7 +147,9 @@ class Store:
             commit_file = opened.enter_context(closing(CommitFile(path.with_name(COMMITTED), REMEDY)))
             if is_new:
                 _create(sql, path, commit_file, name, epoch)
-            ledger = _check(sql, path, commit_file, name)
+            ledger = Inspection(sql, path, REMEDY).inspect(LAYOUT, commit_file)
+            _check_owner(sql, path, name)
+            commit_file.write(ledger.number)
             store = cls(path, lock, sql, ledger, bytes_max // PAGE_BYTES if bytes_max else None)
             opened.pop_all()  # it stays open
         return store
@@ -328,6 +330,31 @@ class Store:
 # The file ------------------------------------------------------------------------------------------------------
 
 
+class StoreSummary(NamedTuple):
+    """What a sound data directory is."""
+
+    name: Node
+    commits: int
+    waiting: int  # payloads that somebody has not confirmed
+
+
+def inspect_store(directory: Path) -> StoreSummary:
+    """Check the data directory of a process that is stopped, and leave it as it is; raises StoreError."""
+    path = directory / DATABASE
+    if not path.exists():
+        raise StoreError(f"{path} does not exist: give the data directory of a broker")
+    with ExitStack() as opened, _translated(path):
+        opened.enter_context(_locked(directory))
+        sql = _connect(path)
+        opened.callback(close_unchanged, sql, path)
+        if _is_new(sql, path):
+            raise StoreError(f"{path} is empty: no broker has started there")
+        commit_file = opened.enter_context(closing(CommitFile(path.with_name(COMMITTED), REMEDY)))
+        ledger = Inspection(sql, path, REMEDY).inspect(LAYOUT, commit_file)
+        (name,) = sql.execute("SELECT name FROM node").fetchone()
+        return StoreSummary(name, ledger.number, ledger.rows["outbox"])
+
+
 def _locked(folder: Path) -> BinaryIO:
     """The folder's lock file, which is ours until it is closed; the system closes it for a process that dies."""
     path = folder / LOCK
@@ -395,13 +422,10 @@ def _create(sql: sqlite3.Connection, path: Path, commit_file: CommitFile, name: 
         sync_folder(folder)
 
 
-def _check(sql: sqlite3.Connection, path: Path, commit_file: CommitFile, name: Node) -> Ledger:
-    ledger = Inspection(sql, path, REMEDY).inspect(LAYOUT, commit_file)
+def _check_owner(sql: sqlite3.Connection, path: Path, name: Node) -> None:
     (owner,) = sql.execute("SELECT name FROM node").fetchone()
     if owner != name:
         raise StoreError(f"{path} belongs to {owner}, not to {name}: each node needs a data folder of its own")
-    commit_file.write(ledger.number)
-    return ledger
 
 
 @contextmanager

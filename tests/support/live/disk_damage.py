@@ -123,3 +123,16 @@ def fault_of(broker: StartedOnDamage, confirmed: Confirmed) -> str:
 def tells(broker: StartedOnDamage, *words: str) -> bool:
     log = broker.log()
     return broker.code == EXIT_UNUSABLE and "Traceback" not in log and all(w in log for w in (*words, REMEDY))
+
+
+def faults_of_flips(place: Path, seed: int, count: int) -> list[str]:
+    """Flip bits one by one, in a directory of a broker that was killed and of one that was stopped."""
+    faults = []
+    for ends_by in ("kill", "stop"):
+        (place / ends_by).mkdir()
+        confirmed = written_under_load(place / ends_by, ends_by=ends_by)
+        for name, bit in random_bits(confirmed.directory, Random(f"{seed}/{ends_by}"), count):
+            with started_on(confirmed, place / "damaged", [(name, bit)]) as broker:
+                if fault := fault_of(broker, confirmed):
+                    faults.append(f"bit {bit} of {name} ({ends_by}): {fault}")
+    return faults
