@@ -211,6 +211,18 @@ class StoreError(PleachError):
     """An unusable data directory: in use, of another node, of a newer version, or damaged; the text has the remedy."""
 
 
+class StoreDamagedError(StoreError):
+    """Damage on disk: the file, the table and the row if they are known, the reason, and the remedy."""
+
+    def __init__(self, file: object, reason: str, remedy: str, *, table: str = "", row: str = "") -> None:
+        place = f"table {table}, row {row}: " if row else f"table {table}: " if table else ""
+        super().__init__(f"{file} is damaged: {place}{reason}. {remedy}")
+        self.file = str(file)
+        self.table = table
+        self.row = row
+        self.reason = reason
+
+
 class StoreFullError(StoreError):
     """No space for a batch, on the disk or in the quota; nothing of it was written, everything before it is safe."""
 

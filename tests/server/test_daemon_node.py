@@ -50,10 +50,10 @@ class MoodyStore(Store):
 
     mood = None
 
-    def commit(self, batch, state=None):
+    def commit(self, batch, state=None, *, before=()):
         if self.mood is not None and (batch.queued or batch.journal or state):
             raise self.mood
-        super().commit(batch, state)
+        super().commit(batch, state, before=before)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
+from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
 from pleach.server.store import Store
@@ -85,14 +86,13 @@ class BrokerNode:
             self.endpoint.perform(self.gate.resume(now=now), now=now)
             self.directory.take_place(now)
             return
-        saved = store.load()
-        self.endpoint.recover(saved, now=now)
-        if saved.state is not None:
+        journal = recover(self.endpoint, store, now=now)
+        if store.state_bytes:
             self.directory.report_ignored_settings()
         else:
             self.directory.take_place(now)
         batch = self.endpoint.take_batch()
-        self.operations.recall(saved.journal, batch.concluded)
+        self.operations.recall(journal, batch.concluded)
         self.directory.forget_clients()
         store.commit(batch, self.endpoint.capture())
 

@@ -290,6 +290,22 @@ async def subscribe_a_lot(rng: Random, target: Target, count: int) -> None:
 
 
 @act
+async def pairs_of_subscriptions(rng: Random, target: Target) -> None:
+    """Nothing is left of them but what a broker writes down: its journal."""
+    size, count = rng.choice([(3_000, 400), (20, 2_000)])
+    async with connected(target.client) as connection:
+        await send(connection, greeting(rng), *subscribed_and_withdrawn(size, count))
+        await hear_out(connection, LINGER_SECONDS_MAX)
+
+
+def subscribed_and_withdrawn(size: int, count: int) -> list[bytes]:
+    """Frames of so many subscriptions with a filter of this size, each withdrawn at once; the client then leaves."""
+    asked = ([wire_tag(Subscribe), "s", f"hostile = '{n}{'x' * size}'", False] for n in range(count))
+    pairs = (message for subscribe in asked for message in (subscribe, [wire_tag(Unsubscribe), "s"]))
+    return raw_messages(*pairs, [wire_tag(Detach)])
+
+
+@act
 async def huge_names(rng: Random, target: Target) -> None:
     """Subscriptions and advertisements whose names are the size of a frame."""
     name = "n" * rng.choice([300, 10_000, 3_000_000])
