@@ -8,9 +8,9 @@ complete where each conjunction of b lies within one of a's, or within several a
 `overlaps(a, b)`: some event is matched by both. Exact, hence monotone: what overlaps f overlaps all that
 covers f. An attribute that only one side constrains prevents nothing: an event may carry more attributes.
 
-Both are exact within their bounds: one for each search behind patterns (see `text_automaton.py`), one for all steps of a
-comparison (`budget.py`). It takes deliberately entangled patterns, or two filters of dozens of conjunctions, to exceed
-them; beyond them `covers` says no and `overlaps` says yes: the safe sides.
+Both are exact within their bounds: one for each search behind patterns (see `text_automaton.py`), one for all steps of
+a comparison (`budget.py`). It takes deliberately entangled patterns, or two filters of dozens of conjunctions, to
+exceed them; beyond them `covers` says no and `overlaps` says yes: the safe sides.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def conjunctions_overlap(a: Conjunction, b: Conjunction, steps: Steps | None = N
 
 
 def is_satisfiable(conjunction: Conjunction) -> bool:
-    """Independent of what it is compared with, hence with steps of its own; a normalised one has been searched before."""
+    """Independent of what it is compared with, hence with steps of its own."""
     if conjunction.is_satisfiable is None:
         steps = Steps()
         conjunction.is_satisfiable = all(admits_something(c, steps) for c in conjunction.constraints.values())

@@ -27,17 +27,17 @@ from pleach.core.events.expression import And, Constant, Expression, Not, Or, Pr
 from pleach.core.events.filter import Filter
 from pleach.core.events.normalise import normalise
 from pleach.core.events.predicates import kind_of
-from pleach.core.events.remembered import Remembered
+from pleach.core.events.sized_cache import SizedCache
 from pleach.core.events.tokens import Sort, Token, shown, tokens_of
 from pleach.errors import FilterError
 
 REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are not cached
 
-# A filter takes at most some 100 bytes of memory for each character of its normal form (`a=1 OR b=1` is the densest), so
-# that each of the two caches holds at most 25 MB; with texts of 40 characters, 3,200 and 6,400 filters.
+# A filter takes at most some 100 bytes of memory for each character of its normal form (the densest: `a = 1 OR b = 1`),
+# so that each of the two caches holds at most 25 MB; with texts of 40 characters, 3,200 and 6,400 filters.
 FILTER_CHARACTERS_REMEMBERED = 262_144
-_filters: Remembered[tuple[str, FilterBudget], Filter] = Remembered(FILTER_CHARACTERS_REMEMBERED)
-_interned: Remembered[Filter, Filter] = Remembered(FILTER_CHARACTERS_REMEMBERED)  # the first of equal filters
+_filters: SizedCache[tuple[str, FilterBudget], Filter] = SizedCache(FILTER_CHARACTERS_REMEMBERED)
+_interned: SizedCache[Filter, Filter] = SizedCache(FILTER_CHARACTERS_REMEMBERED)  # the first of equal filters
 
 COMPARISONS: MappingProxyType[str, Callable[[Any], Constraint]] = MappingProxyType(
     {

@@ -114,7 +114,11 @@ class _Distribution:
                 return self._all(lists) if together else self._either(lists)
 
     def _either(self, lists: list[Conjunctions]) -> Conjunctions:
-        return self._simplified([conjunction for each in lists for conjunction in each])
+        """United, so that alternatives of one attribute are one; further simplified only where these are too many."""
+        every = [conjunction for each in lists for conjunction in each]
+        self._steps.take(sum(map(weight, every)))
+        united = _united(every, self._steps)
+        return self._simplified(united) if len(united) > self._limit else united
 
     def _all(self, lists: list[Conjunctions]) -> Conjunctions:
         single = [conjunction for each in lists if len(each) == 1 for conjunction in each]
@@ -172,7 +176,8 @@ def _both_constraints(a: Constraint, b: Constraint) -> Constraint | None:
 
 def _finished(conjunctions: Conjunctions, steps: Steps) -> Conjunctions:
     """Points 3 and 4, repeated: united ranges may make a pattern redundant, or a search feasible."""
-    before = conjunctions
+    steps.take(sum(map(weight, conjunctions)))
+    before = _sorted(conjunctions)
     after = _step(before, steps)
     while after != before:
         before, after = after, _step(after, steps)
@@ -231,9 +236,11 @@ def _covers_possible(a: Conjunction, b: Conjunction, steps: Steps) -> bool:
 
 def _covers_cheaply(a: Conjunction, b: Conjunction) -> bool:
     inner = b.constraints
-    return a.constraints.keys() <= inner.keys() and all(
-        covers_syntactically(constraint, inner[name]) for name, constraint in a.constraints.items()
-    )
+    for name, constraint in a.constraints.items():
+        asked = inner.get(name)
+        if asked is None or not covers_syntactically(constraint, asked):
+            return False
+    return True
 
 
 def _reduced(conjunctions: Conjunctions, covers: Covers, steps: Steps) -> Conjunctions:
@@ -253,12 +260,15 @@ def _sorted(conjunctions: Conjunctions) -> Conjunctions:
 
 def _absorbed(conjunctions: Conjunctions, covers: Covers, steps: Steps) -> Conjunctions:
     kept: Conjunctions = []
+    conditions = patterns = 0  # of all that are compared with the next one
     for candidate in conjunctions:
-        steps.take(3 * len(kept) + sum(map(weight, kept)) // 2)
-        steps.take(2 * _pattern_count(candidate) * sum(map(_pattern_count, kept)))
+        own_patterns = _pattern_count(candidate)
+        steps.take(3 * len(kept) + conditions // 2 + 2 * own_patterns * patterns)
         if not any(covers(other, candidate) for other in kept):
             kept = [other for other in kept if not covers(candidate, other)]
             kept.append(candidate)
+            conditions += weight(candidate)
+            patterns += own_patterns
     return kept
 
 

@@ -61,7 +61,7 @@ def bucket_of(candidate: Filter) -> Bucket | None:
 
 
 def _leaves_room(candidate: Filter, rest: Conjunction) -> bool:
-    """Whether a neighbour accepts `rest` with any piece. So it is unless another broker has sent what no broker makes."""
+    """Whether a neighbour accepts `rest` with any piece: always, unless another broker has sent what none makes."""
     if weight(rest) > EFFECTIVE.conditions:
         return False
     is_short = 4 * len(candidate.text) <= EFFECTIVE.normal_bytes  # a character has at most four bytes

@@ -25,8 +25,8 @@ from pleach.core.events.index.predicates import Predicate
 from pleach.core.events.ranges import BEFORE, Cut, Ranges
 
 BUCKETS_MAX = 64  # boundaries per attribute and kind
-# The memo of values whose failing patterns are known. A value has at most 256 bytes, its row one bit for each slot of the
-# grid, like each row of the column: so a memo takes a few times the memory that the patterns themselves take here.
+# The memo of values whose failing patterns are known. A value has at most 256 bytes, its row one bit for each slot of
+# the grid, like each row of the column: so a memo takes a few times the memory that the patterns themselves take here.
 PATTERN_MEMO_MAX = 256
 MEMO_VALUES_PER_PATTERN = 4
 MEMO_CHARACTERS_MAX = 64

@@ -10,7 +10,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class SizedCache(Generic[Key, Value]):
     """Drops what was not asked for the longest time. `size` of an entry: what its memory is proportional to.
 
     Threads may share it without a lock: each change of the entries is one operation, and a size that two threads change
