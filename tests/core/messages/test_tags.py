@@ -191,7 +191,7 @@ def test_the_reference_has_all_tags():
 
 # Filters of clients ----------------------------------------------------------------------------------------------
 
-LONG = " AND ".join(f"a{n} = {n}" for n in range(129))  # more than a client may ask for, but not more than a broker
+LONG = " AND ".join(f"a{n} = {n}" for n in range(600))  # more than a client may ask for, but not more than a broker
 FROM_CLIENTS = {
     Subscribe: ["s", LONG],
     Advertise: ["a", LONG],
