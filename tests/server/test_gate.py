@@ -9,6 +9,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Data, Hello
 from pleach.core.messages import (
+    OPERATOR,
     Attach,
     Bereaved,
     Farewell,
@@ -26,6 +27,7 @@ from pleach.core.messages import (
     Publish,
     Renewed,
     RequestSwap,
+    Returning,
     Round,
     Said,
     Sent,
@@ -146,13 +148,32 @@ def test_what_clients_say_passes():
         door.handle("c", Farewell(), now=0.0)
 
 
+class RoomForThree(Feature):
+    def refuse_names(self, weight):
+        return "full" if weight > 3 else ""
+
+
+def test_who_returns_gets_no_more_names_than_there_is_room_for():
+    door = Gate(first_broker(BrokerSettings(name="b")), Counters())
+    door.install(Features([RoomForThree()]), lambda _: False)
+    door.handle(OPERATOR, StandFor([]), now=0.0)
+    many = Returning(True, [], {"s": WANTED, "t": WANTED}, {"u": WANTED, "v": WANTED})
+    assert {type(effect.message).__name__ for effect in door.handle("c", many, now=0.0)} == {"Refused"}
+    assert not door.is_changed_by("c", many)
+    assert "c" not in door.broker.sessions
+    long = Returning(True, [], {"s" * 300: WANTED}, {})
+    assert {type(effect.message).__name__ for effect in door.handle("c", long, now=0.0)} == {"Refused"}
+    door.handle("c", Returning(True, [], {"s": WANTED, "t": WANTED}, {"u": WANTED}), now=0.0)
+    assert door.broker.sessions.subscriptions("c") == {"s": WANTED, "t": WANTED}
+
+
 # Leases ---------------------------------------------------------------------------------------------------------
 
 
 class FullOfNames(Feature):
     reason = ""
 
-    def refuse_name(self):
+    def refuse_names(self, weight):
         return self.reason
 
 

@@ -158,9 +158,9 @@ class Backpressure(Feature):
 
     # At the gate, and for operators --------------------------------------------------------------------------
 
-    def refuse_name(self) -> str:
+    def refuse_names(self, weight: int) -> str:
         names_max = self._settings().limits.subscriptions
-        if self._broker.sessions.names >= names_max:
+        if self._broker.sessions.names + weight > names_max:
             name = self._broker.name
             return f"{name} has {names_max:,} subscriptions and advertisements, its limit: try another broker"
         if self.is_tight:

@@ -64,8 +64,11 @@ class Feature:
         """Why no event is accepted from clients just now; empty: they are accepted."""
         return ""
 
-    def refuse_name(self) -> str:
-        """Why no further subscription or advertisement is accepted just now; empty: they are accepted."""
+    def refuse_names(self, weight: int) -> str:
+        """Why no further subscriptions or advertisements are accepted just now; empty: they are accepted.
+
+        `weight`: how many ordinary ones they count as.
+        """
         return ""
 
     def message_received(self, sender: Node, message: Message) -> None:

@@ -35,8 +35,9 @@ from pleach.core.messages import (
     Subscribe,
 )
 from pleach.core.messages.runs import Run
+from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.membership.machine import Membership
-from pleach.core.routing.clients import owner, refusal
+from pleach.core.routing.clients import owner, refusal, weight
 from pleach.core.routing.entries import Entry
 from pleach.errors import ProtocolError
 from pleach.server.feature import Feature, Features
@@ -57,6 +58,7 @@ class Gate:
         self._events = counters.events
         self._clients = counters.clients
         self._membership = broker.machine(Membership)
+        self._stand_in = broker.machine(StandIn)
         self.install(Features(()), lambda _: False)
 
     def install(self, features: Features, is_client: Callable[[Node], bool]) -> None:
@@ -66,7 +68,7 @@ class Gate:
         """
         self._is_client = is_client
         self._refuse_publish = features.hooks(Feature.refuse_publish)
-        self._refuse_name = features.hooks(Feature.refuse_name)
+        self._refuse_names = features.hooks(Feature.refuse_names)
         self._received = features.hooks(Feature.message_received)
         self._handled = features.hooks(Feature.message_handled)
         self._run_received = features.hooks(Feature.run_received)
@@ -113,9 +115,10 @@ class Gate:
                 return self._route(sender, message, now)
             case Forward():
                 return self._route(sender, message, now)
-            case Subscribe() | Advertise() if reason := self._why_not(sender, message):
-                self._clients.names_refused += 1
-                return [refusal(sender, message, reason)]
+            case Subscribe() | Advertise() | Returning() if reason := self._why_not(sender, message):
+                requests = _requests_of(message)
+                self._clients.names_refused += len(requests)
+                return [refusal(sender, request, reason) for request in requests]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
         return self.broker.handle(sender, message, now=now)
@@ -171,20 +174,24 @@ class Gate:
         match message:
             case Publish() if _first(self._refuse_publish):
                 return False
-            case Subscribe() | Advertise() if self._why_not(sender, message):
+            case Subscribe() | Advertise() | Returning() if self._why_not(sender, message):
                 return False
             case _:
                 return self.broker.is_changed_by(sender, message)
 
-    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
-        """Why nothing can be subscribed or advertised under a name; empty where it can."""
-        name = message.subscription if isinstance(message, Subscribe) else message.advertisement
-        if len(name.encode()) > NAME_BYTES_MAX:
-            return f"its name is longer than {NAME_BYTES_MAX} bytes"
-        layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
-        if self.broker.router.has(layer, sender, Entry(owner(sender, name), message.filter)):
-            return ""  # it takes no room, and is confirmed again
-        return _first(self._refuse_name)
+    def _why_not(self, sender: Node, message: Subscribe | Advertise | Returning) -> str:
+        """Why nothing can be subscribed or advertised under the names of a message; empty where it can."""
+        if isinstance(message, Returning) and not (self._stand_in and self._stand_in.has_asked):
+            return ""  # the broker refuses all of it
+        added = 0
+        for request in _requests_of(message):
+            layer, name = _named(request)
+            if len(name.encode()) > NAME_BYTES_MAX:
+                return f"its name is longer than {NAME_BYTES_MAX} bytes"
+            if not self.broker.router.has(layer, sender, Entry(owner(sender, name), request.filter)):
+                added += weight(request.filter)
+        # What is here takes no room, and is confirmed again.
+        return next((reason for refuse in self._refuse_names if (reason := refuse(added))), "") if added else ""
 
     # Peers and state -----------------------------------------------------------------------------------------
 
@@ -209,6 +216,20 @@ class Gate:
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
+
+
+def _requests_of(message: Subscribe | Advertise | Returning) -> Sequence[Subscribe | Advertise]:
+    """What a message asks for; a client that returns asks for all that it had."""
+    if not isinstance(message, Returning):
+        return [message]
+    subscriptions = [Subscribe(name, wanted) for name, wanted in message.subscriptions.items()]
+    return [*subscriptions, *(Advertise(name, wanted) for name, wanted in message.advertisements.items())]
+
+
+def _named(request: Subscribe | Advertise) -> tuple[Layer, str]:
+    if isinstance(request, Subscribe):
+        return Layer.SUBSCRIPTIONS, request.subscription
+    return Layer.ADVERTISEMENTS, request.advertisement
 
 
 def _first(refusals: Sequence[Callable[[], str]]) -> str:
