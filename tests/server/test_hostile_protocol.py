@@ -1,5 +1,6 @@
 """What a client or a peer may say that was not asked for: it is refused, and nobody else notices (real brokers)."""
 
+
 import time
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from pleach.core.effects import Observed
 from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Ack, Bye, ByeReason
-from pleach.core.messages import Attach, Returning, Subscribed
+from pleach.core.links.frames import Bye, ByeReason, Hello
+from pleach.core.messages import Returning, Subscribed
 from support.live.broker_process import RawClient, clients, eventually, processes
 from support.live.stranger import Stranger
 
@@ -68,3 +69,111 @@ def test_a_client_that_says_it_returns_subscribes_to_nothing(tmp_path):
             assert not [each for each in liar.messages if isinstance(each, Subscribed)]
         with clients(RawClient("alice", broker)) as (alice,):
             alice.subscribe("all", "n >= 0")
+
+
+# Row 12: roles ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "heal"])
+@pytest.mark.parametrize("role", ["stand-in", "broker", "guarded", "", "operator"])
+def test_a_role_belongs_to_a_port(tmp_path, kind, role):
+    """With healing on, a stand-in at the clients' port opened the port for peers to its name."""
+    with processes() as start:
+        broker = start("b", tmp_path, *settings(tmp_path, SETTINGS_KINDS[kind]))
+        with Stranger(broker.ready["client"], "mallory", role=role) as liar:
+            liar.hear_out()
+            assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+        with Stranger(broker.ready["peer"], "mallory", role="broker") as liar:
+            liar.say(Bye(ByeReason.FENCED, "ha", is_at_work=True))
+            liar.hear_out()
+            assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+        with Stranger(broker.ready["peer"], "mallory", role="client") as liar:
+            liar.hear_out()
+            assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+        assert broker.get("/healthz")[0] == 200
+
+
+def test_a_second_hello_does_not_change_the_role(tmp_path):
+    """The first one names a former life of the broker, so that the session waits for a second one."""
+    with processes() as start:
+        broker = start("b", tmp_path, *settings(tmp_path, SETTINGS_KINDS["heal"]))
+        with Stranger(broker.ready["client"], "mallory", peer_epoch=7) as liar:
+            liar.until(lambda it: it.greeted)
+            liar.say(Hello("mallory", liar.epoch, liar.greeted.epoch, 0, 1, role="stand-in"))
+            liar.hear_out()
+            assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+        with Stranger(broker.ready["peer"], "mallory", role="broker") as liar:
+            liar.hear_out()
+            assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+
+
+# Row 9: epochs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """a dials b; both have data directories."""
+    with processes() as start:
+        a = start("a", tmp_path, "--neighbour", "b", durable=True)
+        b = start("b", tmp_path, "--peer", f"a={a.ready['peer']}", durable=True)
+        for broker in (a, b):
+            eventually(broker.is_ready)
+        yield a, b
+
+
+@pytest.mark.parametrize("hours", [1, 700_000])
+@pytest.mark.parametrize("role", ["broker", "stand-in"])
+def test_an_epoch_from_the_future_fences_nobody(pair, hours, role):
+    a, b = pair
+    ahead = hours * 3_600 * 10**9  # at most 2^62
+    b.kill()
+    with Stranger(a.ready["peer"], "b", epoch=time.time_ns() + ahead, role=role) as liar:
+        liar.hear_out()
+        assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+    b.start()
+    eventually(b.is_ready)
+    with Stranger(a.ready["client"], "carol", epoch=time.time_ns() + ahead) as liar:
+        liar.hear_out()
+        assert "set the clocks" in liar.byes[0].reason
+
+
+@pytest.mark.parametrize("role", ["broker", "stand-in"])
+def test_a_broker_that_is_at_work_is_not_replaced(pair, role):
+    a, b = pair
+    with Stranger(a.ready["peer"], "b", role=role) as liar:
+        liar.hear_out()
+        assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+    assert a.is_ready()
+    b.kill()
+    b.start()
+    eventually(b.is_ready)
+    eventually(a.is_ready)
+
+
+def test_who_comes_as_a_neighbour_cannot_end_a_broker(pair):
+    a, b = pair
+    a.kill()
+    eventually(lambda: not b.is_ready())
+    with Stranger(b.ready["peer"], "a", role="broker") as liar:
+        liar.until(lambda it: it.greeted)
+        liar.say(Bye(ByeReason.FENCED, "another b is at work", is_at_work=True))
+        liar.hear_out()
+    assert b.get("/healthz")[0] == 200
+    assert "not proven" in b.log()
+
+
+def test_a_broker_whose_newer_self_is_gone_goes_on_and_says_so(pair):
+    """Somebody has come as b while b was away. Without a proof of names that ends its memory, but not its process."""
+    a, b = pair
+    b.kill()
+    eventually(lambda: not a.is_ready())
+    with Stranger(a.ready["peer"], "b", role="broker") as liar:
+        liar.until(lambda it: it.greeted)
+    eventually(lambda: not a.is_ready())
+    b.start()
+    eventually(lambda: "not proven" in b.log())
+    assert b.get("/healthz")[0] == 200
+    b.kill()
+    b.arguments = [each for each in b.arguments if each not in ("--data-dir", str(b.place / "b"))]
+    b.start()
+    eventually(b.is_ready)

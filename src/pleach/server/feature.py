@@ -33,6 +33,7 @@ class HelloRefusal(NamedTuple):
 
     why: ByeReason
     reason: str
+    is_at_work: bool = False  # of FENCED: the newer broker is connected here
 
 
 class Feature:

@@ -42,6 +42,7 @@ class PeerLink:
     wire: Wire
     port: Port
     is_dialled: bool
+    role: str = ""  # in its Hello
     is_paused: bool = False  # not read from (backpressure.py)
     read_until: float = 0.0  # not paused before
 

@@ -128,6 +128,7 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str
     received: Number = 0  # of DONE: the highest sequence received by then
     address: str = ""  # of ELSEWHERE
+    is_at_work: bool = False  # of FENCED, between brokers: the newer one is connected to the sender
 
 
 Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside

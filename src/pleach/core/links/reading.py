@@ -36,7 +36,7 @@ def refusal(session: Session | None, hello: Hello, epoch: int) -> Bye | None:
     if hello.peer_epoch != epoch:
         return Bye(ByeReason.BROKEN, f"{session.node} has lost its memory, and with it what it had for {hello.node}")
     if hello.epoch < session.peer_epoch:
-        return Bye(ByeReason.FENCED, f"a newer {hello.node} (epoch {session.peer_epoch}) is known to {session.node}")
+        return Bye(ByeReason.FENCED, f"a newer {hello.node} is known to {session.node}")
     if hello.epoch > session.peer_epoch:
         return Bye(ByeReason.BROKEN, f"{session.node} does not know this epoch of {hello.node}")
     return None

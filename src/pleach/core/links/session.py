@@ -240,7 +240,7 @@ class Session:
             reason = f"{self.node} expects {self.peer} v{PROTOCOL_VERSION}, not {hello.node} v{hello.version}"
             return [Transmit(Bye(ByeReason.REFUSED, reason)), Hangup(reason)]
         if hello.epoch < self.known_epoch:
-            reason = f"a newer {hello.node} (epoch {self.known_epoch}) is known to {self.node}"
+            reason = f"a newer {hello.node} is known to {self.node}"
             return [Transmit(Bye(ByeReason.FENCED, reason)), Hangup(reason)]
         if (hello.peer_epoch or hello.awaits) not in (0, self.introduction.epoch):
             return []
