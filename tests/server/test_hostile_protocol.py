@@ -1,6 +1,6 @@
 """What a client or a peer may say that was not asked for: it is refused, and nobody else notices (real brokers)."""
 
-
+import json
 import time
 
 import pytest
@@ -9,8 +9,8 @@ from pleach.core.effects import Observed
 from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Bye, ByeReason, Hello
-from pleach.core.messages import Returning, Subscribed
-from support.live.broker_process import RawClient, clients, eventually, processes
+from pleach.core.messages import Attach, Returning, Subscribe, Subscribed
+from support.live.broker_process import RawClient, chain, clients, eventually, processes
 from support.live.stranger import Stranger
 
 LAST = 2**63 - 1
@@ -177,3 +177,63 @@ def test_a_broker_whose_newer_self_is_gone_goes_on_and_says_so(pair):
     b.arguments = [each for each in b.arguments if each not in ("--data-dir", str(b.place / "b"))]
     b.start()
     eventually(b.is_ready)
+
+
+# Row 5: names of brokers and clients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+@pytest.mark.parametrize(("at", "name"), [("a", "c"), ("c", "a")])
+def test_a_client_that_is_called_like_a_broker_does_not_stop_a_swap(tmp_path, at, name, is_connected):
+    with processes() as start:
+        brokers = dict(zip("abc", chain(start, tmp_path, durable=True), strict=True))
+        with clients(RawClient("p", brokers["a"]), RawClient("s", brokers["c"])) as (p, s):
+            s.subscribe("all", "n >= 0")
+            with Stranger(brokers[at].ready["client"], name, epoch=time.time_ns() + 300 * 10**9) as liar:
+                liar.tell(Attach(), Subscribe("all", parse_filter("n >= 0"), network_wide=False))
+                liar.until(lambda it: any(isinstance(each, Subscribed) for each in it.messages))
+                if is_connected:
+                    swap(brokers["a"], "a", "b", "c")
+                    liar.hear_out()
+                    assert [bye.why for bye in liar.byes] == [ByeReason.BROKEN]
+                    assert "name of a broker" in liar.byes[0].reason
+            if not is_connected:
+                eventually(lambda: name not in _connected(brokers[at]))
+                swap(brokers["a"], "a", "b", "c")
+            eventually(lambda: sorted(brokers["a"].status()["neighbours"]) == ["c"], pumping=[p, s])
+            eventually(lambda: not any(each.status()["operation"] for each in brokers.values()), pumping=[p, s])
+            for n in range(5):
+                p.publish(n=n)
+            eventually(lambda: len(s.delivered()) == 5, pumping=[p, s])
+            with Stranger(brokers[at].ready["client"], name) as liar:
+                liar.hear_out()
+                assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+            brokers["a"].kill()
+            brokers["a"].start()
+            eventually(brokers["a"].is_ready, pumping=[p, s])
+
+
+def _connected(broker):
+    return [name for name, client in broker.status()["clients"].items() if client["up"]]
+
+
+def swap(broker, a, b, c):
+    code, body = broker.post("/overlay/swap", json.dumps({"operation": "one", "a": a, "b": b, "c": c}))
+    assert code in (200, 202), body
+
+
+def test_a_client_that_is_called_like_a_broker_that_joins_gives_way(tmp_path):
+    with processes() as start:
+        a = start("a", tmp_path, durable=True)
+        with Stranger(a.ready["client"], "n") as liar:
+            liar.tell(Attach())
+            liar.until(lambda it: it.messages)
+            n = start("n", tmp_path)
+            code, body = a.post("/overlay/expect", json.dumps({"broker": "n"}))
+            assert code == 200, body
+            request = {"operation": "j", "to": "a", "address": a.ready["peer"]}
+            code, body = n.post("/overlay/add", json.dumps(request))
+            assert code in (200, 202), body
+            eventually(lambda: a.status()["neighbours"].keys() == {"n"})
+            liar.hear_out()
+        eventually(n.is_ready)

@@ -21,6 +21,7 @@ from pleach.core.stabilise.paced import PacedRebuild
 from pleach.errors import SettingsError
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
+from pleach.server.broker_names import BrokerNames
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
 from pleach.server.feature import Feature, Features
@@ -105,6 +106,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         parts.committer,
         parts.operations,
         Dialling(parts.directory, parts.links, dial) if dial else None,
+        BrokerNames(parts),
         Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
         reports,

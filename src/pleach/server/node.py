@@ -21,6 +21,7 @@ from pleach.core.links.session import SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
 from pleach.server.admission import Admission, malformed
 from pleach.server.assemble import features_of, first_broker
+from pleach.server.broker_names import BrokerNames
 from pleach.server.committer import CommitHooks, Committer
 from pleach.server.dialling import Dial
 from pleach.server.feature import Feature
@@ -118,6 +119,8 @@ class BrokerNode:
             wire.send(Bye(refusal.why, refusal.reason, address=address, is_at_work=refusal.is_at_work))
             wire.close(refusal.reason)
             return refusal.reason
+        if port is Port.PEERS:
+            self.features[BrokerNames].claim(peer)
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
             reason = f"a newer {peer} has come to {self.broker.name}"

@@ -11,7 +11,7 @@ from random import Random
 from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Bye, ByeReason, Hello, encode_frame
-from pleach.core.messages import Returning
+from pleach.core.messages import Attach, Returning
 from support.live.hostile_acts import act
 from support.live.hostile_wire import NAMES, Target, greeting, numbered, say
 
@@ -49,3 +49,10 @@ async def a_neighbour_that_fences(rng: Random, target: Target) -> None:
     """Its Bye says that the broker is outdated, which ends nobody who has not dialled it."""
     fenced = Bye(ByeReason.FENCED, "another one is at work", is_at_work=rng.random() < 0.5)
     await say(target.peer, encode_frame(Hello(target.neighbour, time.time_ns(), 0, 0, 1)), encode_frame(fenced))
+
+
+@act
+async def called_like_a_broker(rng: Random, target: Target) -> None:
+    """The name of the broker, of its neighbour, and of brokers that it may be linked to one day."""
+    name = rng.choice([target.broker, target.neighbour, "c", "d"])
+    await say(target.client, greeting(rng, name), *numbered([Attach()]))

@@ -169,6 +169,11 @@ class Session:
         self.disconnected()  # frames that are still in flight on this connection are ignored
         return [Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)] if was_connected else []
 
+    def begin_anew(self) -> None:
+        """Another node has the peer's name from now on, of which nothing is known. Called after `give_up`."""
+        assert self.phase is SessionPhase.DOWN and not self._outbox, "the former peer was not given up"
+        self.peer_epoch = self.received = 0
+
     # Readers (reading.py) ------------------------------------------------------------------------------------
 
     def payloads(self, after: int) -> Iterator[tuple[int, bytes]]:

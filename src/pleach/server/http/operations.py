@@ -190,8 +190,8 @@ class OperationPages:
         return request
 
     async def _expect(self, body: ExpectBody) -> HttpResponse:
-        if body.broker == self._broker.name or body.broker in self._broker.sessions:
-            error = f"{body.broker!r} is this broker itself, or a client of it"
+        if body.broker == self._broker.name or body.broker in self._broker.hosting.here:
+            error = f"{body.broker!r} is this broker itself, or a component that it hosts"
             return failure(HTTPStatus.CONFLICT, "nodes share one name space: give the new broker another name", error)
         self._directory.expect(body.broker)
         return json_page(HTTPStatus.OK, {"expected": body.broker})
