@@ -22,6 +22,8 @@ TURNS_MAX = 2_000
 
 
 class Wire:
+    unsent_bytes = 0
+
     """A connection that keeps what is sent."""
 
     def __init__(self):

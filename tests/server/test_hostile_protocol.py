@@ -8,9 +8,10 @@ import pytest
 from pleach.core.effects import Observed
 from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Bye, ByeReason, Hello
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Extent, Hello, Read
 from pleach.core.messages import Attach, Returning, Subscribe, Subscribed
 from support.live.broker_process import RawClient, chain, clients, eventually, processes
+from support.live.hostile import resident_bytes
 from support.live.stranger import Stranger
 
 LAST = 2**63 - 1
@@ -237,3 +238,75 @@ def test_a_client_that_is_called_like_a_broker_that_joins_gives_way(tmp_path):
             eventually(lambda: a.status()["neighbours"].keys() == {"n"})
             liar.hear_out()
         eventually(n.is_ready)
+
+
+# Rows 2 and 6: readers ------------------------------------------------------------------------------------------------
+
+
+def backlog(broker, name, payloads, size):
+    """A client that is away, and for which so many events wait; returns it and its token."""
+    owner, p = RawClient(name, broker), RawClient(f"p-of-{name}", broker)
+    with clients(owner, p):
+        owner.subscribe("all", f"for = '{name}'")
+        owner.disconnect()
+        for n in range(payloads):
+            p.do(p.machine.publish({"for": name, "n": n}, bytes(size)))
+        eventually(lambda: len(p.seen(Observed.PUBLISH_ACK)) == payloads, pumping=[p])
+    with Stranger(broker.ready["client"], name, epoch=owner.endpoint.epoch) as same:  # as its own process would
+        same.until(lambda it: it.greeted)
+        return owner, same.greeted
+
+
+def reader_of(broker, name, epoch, greeted, token=None, **more):
+    numbers = {"peer_epoch": greeted.epoch, "role": "reader", "token": greeted.token if token is None else token}
+    return Stranger(broker.ready["client"], name, epoch=epoch, **numbers, **more)
+
+
+def test_who_has_not_the_token_reads_and_confirms_nothing(tmp_path):
+    with processes() as start:
+        broker = start("b", tmp_path, durable=True)
+        alice, greeted = backlog(broker, "alice", 10, 10)
+        epoch = alice.endpoint.epoch
+        for token in ("", "0" * 32, greeted.token[:-1]):
+            for guess in (epoch, epoch - 1, epoch + 1):
+                with reader_of(broker, "alice", guess, greeted, token) as liar:
+                    liar.say(Read(0), Ack(greeted.first + 9))
+                    liar.hear_out()
+                    assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
+        for knock in (epoch - 1, 1):  # a second client of the name
+            with Stranger(broker.ready["client"], "alice", epoch=knock) as liar:
+                liar.hear_out()
+                assert str(epoch) not in str(liar.heard)
+        broker.kill()
+        broker.start()
+        with reader_of(broker, "alice", epoch, greeted) as reader:  # the token outlives a restart
+            reader.say(Read(greeted.first - 1))
+            reader.until(lambda it: any(isinstance(frame, Extent) for frame in it.heard))
+            upto = max(frame.sequence for frame in reader.heard if isinstance(frame, Data))
+            reader.say(Ack(upto))
+            reader.until(lambda it: sum(isinstance(frame, Extent) for frame in it.heard) == 2)
+        assert "a reader has confirmed what waited for alice" in broker.log()
+        assert broker.status()["counters"]["read_confirmed"] >= 1
+
+
+def test_a_newer_client_does_not_learn_the_epoch_of_the_former(broker):
+    with clients(RawClient("carol", broker)) as (carol,):
+        eventually(carol.is_up, pumping=[carol])
+        epoch = carol.endpoint.epoch
+        with Stranger(broker.ready["client"], "carol", peer_epoch=7) as liar:  # not taken for its session's Hello
+            liar.until(lambda it: it.greeted)
+            assert liar.greeted.peer_epoch not in (0, epoch)
+
+
+def test_a_reader_that_reads_nothing_costs_little_memory(tmp_path):
+    with processes() as start:
+        broker = start("b", tmp_path)
+        alice, greeted = backlog(broker, "alice", 100, 100_000)
+        base = resident_bytes(broker.process.pid)
+        with reader_of(broker, "alice", alice.endpoint.epoch, greeted, receive_bytes=4_096) as liar:
+            liar.say(*[Read(greeted.first - 1)] * 400)
+            eventually(lambda: broker.status()["counters"]["strangers_closed"] > 0)
+            assert resident_bytes(broker.process.pid) - base < 20 * 1_048_576
+        with reader_of(broker, "alice", alice.endpoint.epoch, greeted) as reader:
+            reader.say(*[Read(greeted.first - 1)] * 5)  # one who reads gets all the answers
+            reader.until(lambda it: sum(isinstance(frame, Extent) for frame in it.heard) == 5)

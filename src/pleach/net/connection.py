@@ -134,6 +134,11 @@ class Connection(asyncio.Protocol):
     def is_closing(self) -> bool:
         return bool(self._reason) or self._transport is None
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits for the other side to read."""
+        return 0 if self._transport is None else self._joined_bytes + self._transport.get_write_buffer_size()
+
     # What the owner does -------------------------------------------------------------------------------------
 
     def send(self, frame: Frame) -> None:
@@ -170,6 +175,7 @@ class Connection(asyncio.Protocol):
         """End at once; what was not yet written is dropped. `on_lost` follows."""
         self._reason = self._reason or reason
         self._joined.clear()
+        self._joined_bytes = 0
         if self._transport is not None:
             self._transport.abort()
 

@@ -28,6 +28,9 @@ class Port(Enum):
 class Wire(Protocol):
     """A connection, as far as a broker node cares."""
 
+    @property
+    def unsent_bytes(self) -> int: ...
+
     def send(self, frame: Frame) -> None: ...
 
     def close(self, reason: str = ...) -> None: ...

@@ -30,6 +30,7 @@ class ClientCounters(msgspec.Struct):
         int, "Absent clients without subscriptions that were forgotten because they were too many."
     ] = 0
     names_refused: Annotated[int, "Subscriptions and advertisements that were refused because a limit was reached."] = 0
+    read_confirmed: Annotated[int, "Payloads for clients that readers confirmed in their place."] = 0
     strangers_closed: Annotated[int, "Connections that were refused or ended for what they sent, or did not send."] = 0
 
 

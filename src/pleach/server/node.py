@@ -161,7 +161,9 @@ class BrokerNode:
         for feature in self.features.of_frames.get(frame.__class__, ()):
             feature.frame_received(peer, frame, now)
         if isinstance(frame, Bye) and frame.why is ByeReason.FENCED and not (link.is_dialled and frame.is_at_work):
-            log.warning("%s says that a newer %s is known, which is not proven: %s", peer, self.broker.name, frame.reason)
+            log.warning(
+                "%s says that a newer %s is known, which is not proven: %s", peer, self.broker.name, frame.reason
+            )
             frame = Bye(ByeReason.LEAVING, frame.reason)
         if not isinstance(frame, BESIDE_SESSIONS):
             self.endpoint.receive(peer, frame, now=now)

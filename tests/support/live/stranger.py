@@ -12,7 +12,7 @@ from support.live.broker_process import PATIENCE_SECONDS, address
 class Stranger:
     """`door`: an address of a broker. Frames that the broker sends are collected in `heard`."""
 
-    def __init__(self, door, name, *, epoch=None, role="client", receive_bytes=0, **numbers):
+    def __init__(self, door, name, *, epoch=None, role="client", token="", receive_bytes=0, **numbers):
         self.name = name
         self.epoch = epoch or time.time_ns()
         self.heard = []
@@ -25,7 +25,7 @@ class Stranger:
         self._socket.settimeout(PATIENCE_SECONDS)
         self._socket.connect(address(door))
         peer_epoch, received, first = (numbers.get(key, 0) for key in ("peer_epoch", "received", "first"))
-        self.say(Hello(name, self.epoch, peer_epoch, received, first or 1, role=role))
+        self.say(Hello(name, self.epoch, peer_epoch, received, first or 1, role=role, token=token))
 
     def __enter__(self):
         return self

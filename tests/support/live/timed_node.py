@@ -17,6 +17,8 @@ SUBSCRIBED = (Attach(), Subscribe("s", parse_filter("n >= 0")))
 
 
 class Wire:
+    unsent_bytes = 0
+
     """A connection that keeps what is sent."""
 
     def __init__(self):

@@ -20,7 +20,7 @@ import msgspec
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # the largest event and its envelope
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 PROBE_PATH_MAX = 1_000  # brokers
 
 # Roles in a Hello, besides that of readers (reading.py).
@@ -78,6 +78,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     admin: str = ""  # between brokers: the operators' address of the sender
     wants: str = ""  # of a client: the broker that it is attached to, if any
     awaits: Number = 0  # where `peer_epoch` is 0: the epoch of the receiver that the sender was referred to
+    token: str = ""  # from a broker to a client: what readers of its session have to show; from a reader: that
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):

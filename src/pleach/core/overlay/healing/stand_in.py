@@ -354,9 +354,7 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        self._state = StandInState(
-            seen=state.seen, witness=state.witness, has_asked=state.has_asked, again=state.again
-        )
+        self._state = StandInState(seen=state.seen, witness=state.witness, has_asked=state.has_asked, again=state.again)
         self._derive()
         return Reaction([*effects, *given_up, _seen_as(StandInPhase.IDLE)])
 
