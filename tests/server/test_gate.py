@@ -24,13 +24,20 @@ from pleach.core.messages import (
     NeighbourAddress,
     NeighbourReport,
     Pooled,
+    Presence,
     Publish,
     Renewed,
+    RequestAdd,
+    RequestHost,
+    RequestMove,
+    RequestRemove,
     RequestSwap,
     Returning,
     Round,
     Said,
+    Seek,
     Sent,
+    Sought,
     StandFor,
     Subscribe,
     Swap,
@@ -134,8 +141,27 @@ def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(me
     assert door.capture() == before
 
 
-@pytest.mark.parametrize("message", [StandFor(["n"]), Bereaved("n", [], [])], ids=lambda m: type(m).__name__)
-def test_only_its_driver_tells_a_broker_who_is_dead(message):
+REMOVE = RequestRemove("operation", "b")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        StandFor(["n"]),
+        Bereaved("n", [], []),
+        REMOVE,
+        Seek(REMOVE),
+        Seek(RequestSwap("operation", "b", "n", "c")),
+        Seek(RequestRemove("operation", "z")),
+        Sought("operation", is_found=True),
+        RequestAdd("operation", "n", "127.0.0.1:1"),
+        RequestMove("operation", "c", ["b", "n"]),
+        Presence(["n"], []),
+        RequestHost("operation", "c", "running-sum"),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_a_neighbour_is_no_operator(message):
     door = Gate(first_broker(BrokerSettings(name="b", neighbours=("n",))), Counters())
     with pytest.raises(ProtocolError, match="no broker sends this to another one"):
         door.handle("n", message, now=0.0)

@@ -9,7 +9,7 @@ from pleach.core.effects import Observed
 from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Extent, Hello, Read
-from pleach.core.messages import Attach, Returning, Subscribe, Subscribed
+from pleach.core.messages import Attach, RequestRemove, Returning, Seek, Subscribe, Subscribed
 from support.live.broker_process import RawClient, chain, clients, eventually, processes
 from support.live.hostile import resident_bytes
 from support.live.stranger import Stranger
@@ -310,3 +310,24 @@ def test_a_reader_that_reads_nothing_costs_little_memory(tmp_path):
         with reader_of(broker, "alice", alice.endpoint.epoch, greeted) as reader:
             reader.say(*[Read(greeted.first - 1)] * 5)  # one who reads gets all the answers
             reader.until(lambda it: sum(isinstance(frame, Extent) for frame in it.heard) == 5)
+
+
+# Row 10: a neighbour is no operator -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_seek", [True, False])
+def test_a_neighbour_removes_no_broker(tmp_path, by_seek):
+    """a – b – c, where the test plays a: b passed the request on, and c left the tree and ended."""
+    with processes() as start:
+        b = start("b", tmp_path, "--neighbour", "a", "--neighbour", "c")
+        c = start("c", tmp_path, "--peer", f"b={b.ready['peer']}")
+        eventually(c.is_ready)
+        with Stranger(b.ready["peer"], "a", role="broker") as liar:
+            liar.until(lambda it: it.greeted)
+            remove = RequestRemove("one", "c")
+            liar.tell(Seek(remove) if by_seek else remove)
+            liar.hear_out()
+        assert "a peer is no operator" in b.log()
+        assert c.is_ready()
+        assert c.status()["neighbours"].keys() == {"b"}
+        assert not c.status()["operation"]

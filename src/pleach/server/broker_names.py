@@ -1,6 +1,6 @@
 """Names of brokers win over those of clients: who is to be linked as a broker, takes the name from a client.
 
-A broker knows its neighbours, and refuses clients that call themselves like one (admission.py). It does not know brokers
+A broker knows its neighbours, and refuses clients that call themselves like one (admission.py). It does not know those
 further off: a client may have the name of one that a reconfiguration is about to link here. Sessions, routing entries
 and held messages go by name, so the two cannot be here at once. Before the broker handles a message that names its next
 neighbour, a client of that name is sent away, and told why (docs/decisions/0036-names-of-clients-and-brokers.md).
@@ -20,7 +20,6 @@ from pleach.core.messages import (
     RequestAdd,
     RequestExchange,
     RequestSwap,
-    Seek,
 )
 from pleach.server.feature import Feature
 from pleach.server.parts import NodeParts
@@ -50,8 +49,6 @@ class BrokerNames(Feature):
 def next_neighbours(message: Message, own: Node) -> set[Node]:
     """The brokers that a message is about to link to this one."""
     match message:
-        case Seek(request):
-            return next_neighbours(request, own)
         case RequestSwap(_, a, _, c) | Lock(_, a, _, c):
             ends = {a, c}
         case RequestExchange(_, path) | LockCycle(_, path) | CycleForgotten(_, path) | CycleEnded(_, path):

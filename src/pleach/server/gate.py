@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import get_args
 
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Passed, Send
@@ -25,12 +26,17 @@ from pleach.core.messages import (
     Farewell,
     Forward,
     Halted,
+    HostingRequest,
     Layer,
     Message,
     Node,
+    OperatorRequest,
+    Presence,
     Publish,
     PublishRefused,
     Returning,
+    Seek,
+    Sought,
     StandFor,
     Subscribe,
 )
@@ -45,7 +51,11 @@ from pleach.server.metrics import Counters
 from pleach.server.settings import NAME_BYTES_MAX
 
 FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
-FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
+# From operators, at this broker's own port for them, and from its driver. No broker asks another one by `Seek`, as
+# machines in the simulator do: operators ask the broker where a request begins (http/operations.py).
+NOT_FROM_PEERS: frozenset[type] = frozenset(
+    (*get_args(OperatorRequest), *get_args(HostingRequest), Seek, Sought, Presence, StandFor, Bereaved)
+)
 
 
 class Gate:
@@ -102,8 +112,10 @@ class Gate:
             raise ProtocolError(
                 self.name, sender, message, "only brokers and operators send this; it came from a client"
             )
-        if kind in FROM_ITS_DRIVER and sender != OPERATOR:
-            raise ProtocolError(self.name, sender, message, "no broker sends this to another one")
+        if kind in NOT_FROM_PEERS and sender != OPERATOR:
+            raise ProtocolError(
+                self.name, sender, message, "no broker sends this to another one: a peer is no operator"
+            )
 
     def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         match message:

@@ -13,7 +13,7 @@ from random import Random
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, FrameReader, Hello, Read, encode_frame
-from pleach.core.messages import Attach, Publish, Returning, Subscribe
+from pleach.core.messages import Attach, Publish, RequestRemove, RequestSwap, Returning, Seek, Subscribe
 from support.live.hostile_acts import act
 from support.live.hostile_wire import (
     LINGER_SECONDS_MAX,
@@ -108,3 +108,11 @@ async def first_hello(connection: Connection, epoch: int) -> Hello | None:
                     if isinstance(frame, Hello) and frame.peer_epoch in (0, epoch):
                         return frame
     return None
+
+
+@act
+async def a_neighbour_as_an_operator(rng: Random, target: Target) -> None:
+    requests = [RequestRemove("hostile", target.broker), RequestSwap("hostile", target.broker, target.neighbour, "c")]
+    request = rng.choice(requests)
+    hello = encode_frame(Hello(target.neighbour, time.time_ns(), 0, 0, 1))
+    await say(target.peer, hello, *numbered([rng.choice([request, Seek(request)])]))

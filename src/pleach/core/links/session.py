@@ -173,7 +173,7 @@ class Session:
 
     def begin_anew(self) -> None:
         """Another node has the peer's name from now on, of which nothing is known. Called after `give_up`."""
-        assert self.phase is SessionPhase.DOWN and not self._outbox, "the former peer was not given up"
+        assert self.phase is SessionPhase.DOWN, "the former peer was not given up"
         self.peer_epoch = self.received = 0
 
     # Readers (reading.py) ------------------------------------------------------------------------------------
