@@ -1,5 +1,7 @@
 """The gate in front of a broker: who may say what, and what is refused for want of room."""
 
+from typing import get_args
+
 import pytest
 
 from pleach.core import messages
@@ -10,8 +12,13 @@ from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Data, Hello
 from pleach.core.messages import (
     OPERATOR,
+    Along,
+    AnyMessage,
     Attach,
     Bereaved,
+    Coloured,
+    ColourStage,
+    Deliver,
     Farewell,
     Forward,
     Got,
@@ -21,8 +28,10 @@ from pleach.core.messages import (
     Lock,
     Mark,
     Marked,
+    Message,
     NeighbourAddress,
     NeighbourReport,
+    OnBehalf,
     Pooled,
     Presence,
     Publish,
@@ -52,9 +61,10 @@ from pleach.server.feature import Feature, Features
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
 from pleach.server.settings import BrokerSettings
-from pleach.server.stabilise_settings import LeaseSettings
+from pleach.server.stabilise_settings import LeaseSettings, StabiliseKind
 from pleach.server.stabilising import Stabilising
 
+REBUILD = LeaseSettings(refresh=1.0, period=5.0, kind=StabiliseKind.REBUILD)
 WANTED = parse_filter("n > 0 AND topic = 'a'")
 
 
@@ -114,6 +124,49 @@ def test_the_connection_ends_and_the_reason_is_given():
     ((peer, reason),) = endpoint.take_batch().hangups
     assert peer == "n"
     assert "EventError: attribute 'n' is of type list" in reason
+
+
+def carriers(carried):
+    """Each message that has events in it, with this one."""
+    forward, testimony = Forward(carried), messages.Testimony("n", "x", [], [], [], [Sent(carried)])
+    return {
+        type(message): message
+        for message in (
+            Publish(carried),
+            forward,
+            Deliver(carried),
+            Marked("operation", Mark.FLOOD, "n", forward),
+            Along("n", forward),
+            Coloured(0, ColourStage(0), False, 0, forward),
+            OnBehalf("c", Publish(carried)),
+            Said("c", Publish(carried)),
+            Bereaved("n", [], [Sent(carried)]),
+            testimony,
+            Pooled([], [testimony]),
+        )
+    }
+
+
+def test_the_gate_knows_every_message_that_carries_events():
+    assert carriers(event(n=1)).keys() == {k for k in get_args(AnyMessage) if k.events is not Message.events}
+    for kind, message in carriers(event(n=1, topic="a")).items():
+        if kind is not Publish:  # which its publisher may send, and no one else
+            with pytest.raises(ProtocolError):
+                gate().handle("c", message, now=0.0)
+    for kind, message in carriers(event(n=[1])).items():
+        endpoint = connected_endpoint()
+        endpoint.receive("n", Data(1, encode(message)), now=0.0)
+        batch = endpoint.take_batch()
+        assert [peer for peer, _ in batch.hangups] == ["n"], kind
+        assert not batch.journal
+
+
+def test_events_are_counted_whatever_wraps_them():
+    settings = BrokerSettings(name="b", neighbours=("n",), stabilise=REBUILD)
+    counters = Counters()
+    door = Gate(first_broker(settings), counters)
+    door.handle("n", Along("n", Forward(event(n=1, topic="a"))), now=0.0)
+    assert counters.events.matches == 1
 
 
 @pytest.mark.parametrize(

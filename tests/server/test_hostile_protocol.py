@@ -9,7 +9,7 @@ from pleach.core.effects import Observed
 from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Extent, Hello, Read
-from pleach.core.messages import Attach, RequestRemove, Returning, Seek, Subscribe, Subscribed
+from pleach.core.messages import Attach, Connect, ConnectAck, RequestRemove, Returning, Seek, Subscribe, Subscribed
 from support.live.broker_process import RawClient, chain, clients, eventually, processes
 from support.live.hostile import resident_bytes
 from support.live.stranger import Stranger
@@ -331,3 +331,49 @@ def test_a_neighbour_removes_no_broker(tmp_path, by_seek):
         assert c.is_ready()
         assert c.status()["neighbours"].keys() == {"b"}
         assert not c.status()["operation"]
+
+
+# Row 11: addresses ----------------------------------------------------------------------------------------------------
+
+NO_ADDRESSES = ["a..b:7200", f"{'x' * 64}.example:7200", "a b:7200", "a\n:7200", "nonsense", "a:99999999", "a\x00:1"]
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+def test_what_is_no_address_is_not_dialled(tmp_path, address):
+    """It had been an error of the library, which no one expected: the process ended, and again at every start."""
+    with processes() as start:
+        b = start("b", tmp_path, *settings(tmp_path, 'welcome = ["n"]\n'), durable=True)
+        with Stranger(b.ready["peer"], "n", role="broker") as liar:
+            liar.until(lambda it: it.greeted)
+            liar.tell(Connect("one", address))
+            liar.hear_out()
+        assert not b.status()["neighbours"]
+        n = start("n", tmp_path)
+        code, body = n.post("/overlay/add", json.dumps({"to": "b", "address": address}))
+        assert code == 400, body
+        assert n.get("/healthz")[0] == 200
+        b.kill()
+        b.start()
+        assert b.get("/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("address", ["no-such-host.invalid:7200", f"{'ü' * 60}.example:7200"])
+def test_a_host_that_cannot_be_found_is_unreachable(tmp_path, address):
+    with processes() as start:
+        b = start("b", tmp_path, *settings(tmp_path, 'welcome = ["n"]\n'), durable=True)
+        with Stranger(b.ready["peer"], "n", role="broker") as liar:
+            liar.until(lambda it: it.greeted)
+            liar.tell(Connect("one", address))
+            liar.until(lambda it: any(isinstance(each, ConnectAck) for each in it.messages))
+        eventually(lambda: b.status()["neighbours"].keys() == {"n"})
+        b.kill()
+        b.start()
+        assert "n" in b.status()["neighbours"]
+        assert b.get("/healthz")[0] == 200
+        assert "Traceback" not in b.log()
+
+
+@pytest.mark.parametrize("address", ["a..b:7200", f"{'x' * 64}:7200"])
+def test_a_setting_that_is_no_address_is_refused_at_the_start(tmp_path, address):
+    with processes() as start, pytest.raises(AssertionError, match="is no address"):
+        start("b", tmp_path, "--peer", f"a={address}")

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self, TypeVar
 
 from pleach.core.links.frames import Bye, ByeReason, Frame, FrameReader, Hello, Ping, encode_frame
 from pleach.errors import ClientFencedError, ConnectError, FrameError, SessionLostError
-from pleach.net.addresses import Address, backoff, why
+from pleach.net.addresses import Address, backoff, unreachable_if_no_host, why
 
 RECEIVE_BYTES = 262_144
 DIAL_SECONDS_MAX = 5.0
@@ -28,7 +28,8 @@ Answer = TypeVar("Answer")
 class PlainWire:
     def __init__(self, address: Address, seconds: float) -> None:
         """Raises OSError where nobody answers."""
-        self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
+        with unreachable_if_no_host(address.host):
+            self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(PING_SECONDS)
         self._reader = FrameReader()

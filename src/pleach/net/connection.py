@@ -35,7 +35,7 @@ from pleach.core.links.frames import (
     encode_frame,
 )
 from pleach.errors import FrameError
-from pleach.net.addresses import Address
+from pleach.net.addresses import Address, unreachable_if_no_host
 
 GREETING_SECONDS_MAX = 5.0
 UNGREETED_BYTES_MAX = 65_536
@@ -345,7 +345,8 @@ def _spelled(peername: object) -> str:
 
 async def open_connection(host: str, port: int, handlers: Handlers) -> Connection:
     """Dial; raises OSError where nobody answers. Bound the time with `asyncio.timeout`."""
-    _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(handlers), host, port)
+    with unreachable_if_no_host(host):
+        _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(handlers), host, port)
     return connection
 
 

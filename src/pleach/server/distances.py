@@ -13,7 +13,7 @@ import asyncio
 from pleach.core.links.frames import Bye, ByeReason, FrameReader, Hello, encode_frame
 from pleach.core.messages import Node
 from pleach.errors import FrameError, SettingsError
-from pleach.net.addresses import parse_address
+from pleach.net.addresses import parse_address, unreachable_if_no_host
 from pleach.net.concurrency import at_most
 
 METER = "meter"
@@ -45,7 +45,8 @@ async def _distance(address: str, hello: bytes) -> float | None:
 
 async def _there_and_back(address: str, hello: bytes) -> float:
     host, port = parse_address(address, key="to")
-    reader, writer = await asyncio.open_connection(host, port)
+    with unreachable_if_no_host(host):
+        reader, writer = await asyncio.open_connection(host, port)
     try:
         frames = FrameReader()
         clock = asyncio.get_running_loop().time

@@ -124,23 +124,21 @@ class Gate:
                 return [Send(sender, PublishRefused(event.id, reason))]
             case Publish():
                 self.publishers[sender] = None
-                return self._route(sender, message, now)
-            case Forward():
-                return self._route(sender, message, now)
             case Subscribe() | Advertise() | Returning() if reason := self._why_not(sender, message):
                 requests = _requests_of(message)
                 self._clients.names_refused += len(requests)
                 return [refusal(sender, request, reason) for request in requests]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
-        return self.broker.handle(sender, message, now=now)
+        return self._route(sender, message, now) if message.events else self.broker.handle(sender, message, now=now)
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+        """Handle a message that carries events, whatever wraps them."""
         started = perf_counter()
         effects = self.broker.handle(sender, message, now=now)
         counters = self._events
         counters.match_seconds += perf_counter() - started
-        counters.matches += 1
+        counters.matches += len(message.events)
         kinds = [effect.message.__class__ for effect in effects if isinstance(effect, Send)]
         counters.deliveries += kinds.count(Deliver)
         if isinstance(message, Publish):

@@ -13,7 +13,7 @@ from random import Random
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, FrameReader, Hello, Read, encode_frame
-from pleach.core.messages import Attach, Publish, RequestRemove, RequestSwap, Returning, Seek, Subscribe
+from pleach.core.messages import Attach, Connect, Lock, Publish, RequestRemove, RequestSwap, Returning, Seek, Subscribe
 from support.live.hostile_acts import act
 from support.live.hostile_wire import (
     LINGER_SECONDS_MAX,
@@ -116,3 +116,10 @@ async def a_neighbour_as_an_operator(rng: Random, target: Target) -> None:
     request = rng.choice(requests)
     hello = encode_frame(Hello(target.neighbour, time.time_ns(), 0, 0, 1))
     await say(target.peer, hello, *numbered([rng.choice([request, Seek(request)])]))
+
+
+@act
+async def addresses_that_are_none(rng: Random, target: Target) -> None:
+    address = rng.choice(["a..b:7200", "x" * 64 + ":1", "a\n:1", "[::::]:1", "", "h:0", "ü" * 60 + ".example:1"])
+    message = rng.choice([Connect("hostile", address), Lock("hostile", "c", target.neighbour, target.broker, address)])
+    await say(target.peer, encode_frame(Hello(target.neighbour, time.time_ns(), 0, 0, 1)), *numbered([message]))
