@@ -68,7 +68,6 @@ class Gate:
         self._events = counters.events
         self._clients = counters.clients
         self._membership = broker.machine(Membership)
-        self._stand_in = broker.machine(StandIn)
         self.install(Features(()), lambda _: False)
 
     def install(self, features: Features, is_client: Callable[[Node], bool]) -> None:
@@ -191,7 +190,7 @@ class Gate:
 
     def _why_not(self, sender: Node, message: Subscribe | Advertise | Returning) -> str:
         """Why nothing can be subscribed or advertised under the names of a message; empty where it can."""
-        if isinstance(message, Returning) and not (self._stand_in and self._stand_in.has_asked):
+        if isinstance(message, Returning) and not ((stand_in := self.broker.machine(StandIn)) and stand_in.has_asked):
             return ""  # the broker refuses all of it
         added = 0
         for request in _requests_of(message):
