@@ -137,7 +137,8 @@ class _Batch:
         self._connection = connection
         self._events = events
         since = connection.first - 1
-        self._position = ReadPosition(connection.broker, str(address), connection.life, who.epoch, since, since)
+        numbers = (connection.life, who.epoch, since, since)
+        self._position = ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
         self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX, entry=entry)
         self._confirmed = since
         self._entry = entry

@@ -63,6 +63,7 @@ class ReadPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     said: int = 0  # payloads that the client has sent to this broker
     next_broker: Node = ""  # the broker has left the tree and redirects us: nothing follows here
     next_address: str = ""
+    token: str = ""  # that the broker gave to the client
 
 
 class Reader:
@@ -92,9 +93,8 @@ class Reader:
                 connection.until_taken(len(requests))
                 connection.leave()
                 since = connection.first - 1
-                return ReadPosition(
-                    connection.broker, str(address), connection.life, epoch, since, since, len(requests)
-                )
+                numbers = (connection.life, epoch, since, since, len(requests))
+                return ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
 
         position = retried(self._addresses, self._patience, ask)
         self._await_confirmation(position)
@@ -181,7 +181,8 @@ class Reader:
             ) as connection:
                 connection.leave()
                 since = connection.first - 1
-                return ReadPosition(connection.broker, str(address), connection.life, position.epoch, since, since)
+                numbers = (connection.life, position.epoch, since, since)
+                return ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
 
         told = parse_addresses(position.next_address) if position.next_address else ()
         return retried(tuple(dict.fromkeys((*told, *self._addresses))), self._patience, introduce)
@@ -211,7 +212,8 @@ class Reader:
         return tuple(dict.fromkeys((*parse_addresses(position.address), *self._addresses)))
 
     def _opened(self, position: ReadPosition, address: Address) -> BlockingWire:
-        hello = Hello(self.name, position.epoch, position.life, position.at, 1, role=READER)
+        numbers = (position.epoch, position.life, position.at, 1)
+        hello = Hello(self.name, *numbers, role=READER, token=position.token)
         return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=position.broker, entry=self._entry).wire
 
 

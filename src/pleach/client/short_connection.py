@@ -54,6 +54,7 @@ class ShortConnection:
         self._wire, answer = greet(address, hello, seconds, broker=broker, entry=entry)
         self.broker = answer.node
         self.life = answer.epoch
+        self.token = answer.token  # for readers
         self.first = answer.first  # payload that the broker has for us
         self.taken = answer.received if answer.peer_epoch == who.epoch else 0  # payloads that it has received from us
 

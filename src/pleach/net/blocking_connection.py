@@ -18,7 +18,7 @@ from typing import NamedTuple, Self, TypeVar
 from pleach.core.links.frames import Bye, ByeReason, Challenge, Frame, FrameReader, Hello, Ping, encode_frame
 from pleach.core.messages import Node
 from pleach.errors import AccessDeniedError, ClientFencedError, ConnectError, FrameError, SessionLostError, TlsError
-from pleach.net.addresses import Address, backoff, why
+from pleach.net.addresses import Address, backoff, unreachable_if_no_host, why
 from pleach.net.client_login import PLAIN, ClientLogin, Entry
 from pleach.net.own_tls import dialling_side
 from pleach.net.tls_layer import NO_FALLBACK, TlsSide, meaning
@@ -34,7 +34,8 @@ class BlockingWire:
     def __init__(self, address: Address, seconds: float, tls: TlsSide | None = None) -> None:
         """Raises OSError where nobody answers, TlsError among them."""
         self._tls = tls
-        self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
+        with unreachable_if_no_host(address.host):
+            self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = _secured(self._socket, tls)

@@ -39,7 +39,7 @@ from pleach.core.links.frames import (
     encode_frame,
 )
 from pleach.errors import FrameError, TlsError
-from pleach.net.addresses import Address
+from pleach.net.addresses import Address, unreachable_if_no_host
 from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
@@ -146,6 +146,11 @@ class Connection(asyncio.Protocol):
         """Of the other side, DER; empty where it has shown none."""
         return (self.tls.certificate if self.tls is not None else None) or b""
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits for the other side to read."""
+        return 0 if self._transport is None else self._joined_bytes + self._transport.get_write_buffer_size()
+
     # What the owner does -------------------------------------------------------------------------------------
 
     def send(self, frame: Frame) -> None:
@@ -184,6 +189,7 @@ class Connection(asyncio.Protocol):
         """End at once; what was not yet written is dropped. `on_lost` follows."""
         self._reason = self._reason or reason
         self._joined.clear()
+        self._joined_bytes = 0
         if self._transport is not None:
             self._transport.abort()
 
@@ -397,7 +403,8 @@ async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide
     layer = TlsLayer(tls) if tls is not None else None
     if layer is not None:
         layer.secured = loop.create_future()
-    _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+    with unreachable_if_no_host(host):
+        _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
     if layer is not None and layer.secured is not None:
         try:
             await layer.secured

@@ -22,6 +22,7 @@ from pleach.core.stabilise.paced import PacedRebuild
 from pleach.errors import SettingsError
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
+from pleach.server.broker_names import BrokerNames
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
 from pleach.server.door.client_door import ClientDoor, OpenDoor
@@ -113,6 +114,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         parts.operations,
         security,
         Dialling(parts.directory, parts.links, dial) if dial else None,
+        BrokerNames(parts),
         door or OpenDoor(parts),
         quotas,
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),

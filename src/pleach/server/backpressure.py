@@ -14,11 +14,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from pleach.core.events.filter import Filter
 from pleach.core.links.batch import Batch
 from pleach.core.links.frames import Ping
 from pleach.core.links.session import Session
-from pleach.core.messages import Advertise, Node, Subscribe
+from pleach.core.messages import Node
 from pleach.core.mobility.machine import Mobility
+from pleach.core.routing.client_state import weight
 from pleach.server.absence import AbsentClients
 from pleach.server.feature import Feature
 from pleach.server.links import Pause, PeerLink
@@ -163,9 +165,9 @@ class Backpressure(Feature):
 
     # At the gate, and for operators --------------------------------------------------------------------------
 
-    def refuse_name(self, sender: Node, message: Subscribe | Advertise) -> str:
+    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
         names_max = self._settings().limits.subscriptions
-        if self._broker.sessions.names >= names_max:
+        if self._broker.sessions.names + sum(map(weight, filters)) > names_max:
             name = self._broker.name
             return f"{name} has {names_max:,} subscriptions and advertisements, its limit: try another broker"
         if self.is_tight:

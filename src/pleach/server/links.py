@@ -28,6 +28,9 @@ class Port(Enum):
 class Wire(Protocol):
     """A connection, as far as a broker node cares."""
 
+    @property
+    def unsent_bytes(self) -> int: ...
+
     def send(self, frame: Frame) -> None: ...
 
     def close(self, reason: str = ...) -> None: ...
@@ -49,6 +52,7 @@ class PeerLink:
     wire: Wire
     port: Port
     is_dialled: bool
+    role: str = ""  # in its Hello
     paused_by: set[Pause] = field(default_factory=set)  # not read from while there is a reason
     read_until: float = 0.0  # not paused before, by pressure
 

@@ -31,6 +31,7 @@ class ClientCounters(msgspec.Struct):
     ] = 0
     names_refused: Annotated[int, "Subscriptions and advertisements that were refused because a limit was reached."] = 0
     tls_refused: Annotated[int, "Connections that were refused for their TLS or their certificate."] = 0
+    read_confirmed: Annotated[int, "Payloads for clients that readers confirmed in their place."] = 0
     strangers_closed: Annotated[int, "Connections that were refused or ended for what they sent, or did not send."] = 0
 
 

@@ -19,6 +19,7 @@ import msgspec
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import (
+    CLIENT,
     FRAME_BYTES_MAX,
     Ack,
     Bye,
@@ -162,7 +163,8 @@ async def hostile_names(rng: Random, target: Target) -> None:
 @act
 async def impossible_progress(rng: Random, target: Target) -> None:
     """`received` beyond what was sent, for the broker's life that its Hello names."""
-    hello = Hello(f"hostile-{rng.randrange(NAMES)}", time.time_ns(), rng.getrandbits(60), rng.getrandbits(60), 2**61)
+    numbers = (time.time_ns(), rng.getrandbits(60), rng.getrandbits(60), 2**61)
+    hello = Hello(f"hostile-{rng.randrange(NAMES)}", *numbers, role=CLIENT)
     await say(target.client, encode_frame(hello), encode_frame(Data(2**61, encode(Attach()))))
 
 

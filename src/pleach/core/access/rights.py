@@ -6,29 +6,31 @@
     asked names a hidden attribute        denied: by its answers a filter tells the values that it names
 
 Rule 1: what is granted matches exactly the events that both the right and the asked filter match.
-Rule 2: a conjunction is bounded before it is computed; what is beyond the bound is denied, never granted in part.
+Rule 2: a conjunction has a budget (events/budget.py); what is beyond it is denied, never granted in part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pleach.core.events.algebra import covers, overlaps
+from pleach.core.events.budget import EFFECTIVE
 from pleach.core.events.constraint import Conjunction
 from pleach.core.events.event import Event
 from pleach.core.events.expression import And, Expression, Or, Predicate
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_internal
 from pleach.core.events.normalise import normalise
+from pleach.core.events.sized_cache import SizedCache
 from pleach.errors import FilterError
 
-EFFECTIVE_CHARACTERS_MAX = 262_144  # of the text of a conjunction of two filters, before it is simplified
 REMEMBERED_CHARACTERS_MAX = 1_024  # longer ones are computed each time
-CONJUNCTIONS_REMEMBERED = 4_096
+CONJUNCTION_CHARACTERS_REMEMBERED = 131_072  # some 100 bytes of memory each
+# Many clients ask for the same, and renew it.
+_conjunctions: SizedCache[tuple[Filter, Filter], Filter] = SizedCache(CONJUNCTION_CHARACTERS_REMEMBERED)
 
 TRUE: Final = parse_internal("TRUE")  # interned: what is decoded is the same object, which is soon compared
 FALSE: Final = parse_internal("FALSE")
@@ -54,7 +56,7 @@ class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.advertise if layer else self.subscribe
 
     def scoped(self, asked: Filter) -> Filter:
-        """What is asked, of the tenant's events; raises FilterError beyond the bound (rule 2)."""
+        """What is asked, of the tenant's events; raises FilterError beyond the budget (rule 2)."""
         return asked if self.scope == TRUE else conjunction(asked, self.scope)
 
     def publishes(self, attributes: Mapping[str, Any]) -> bool:
@@ -113,21 +115,14 @@ def _too_large(error: FilterError) -> Denied:
 
 
 def conjunction(a: Filter, b: Filter) -> Filter:
-    """The filter that matches what both match, in normal form; raises FilterError beyond the bound (rule 2)."""
-    size = len(a.text) * max(1, len(b.conjunctions)) + len(b.text) * max(1, len(a.conjunctions))
-    if size > EFFECTIVE_CHARACTERS_MAX:
-        raise FilterError(
-            f"the filter and the right together take up to {size:,} characters, at most {EFFECTIVE_CHARACTERS_MAX:,} "
-            "are possible"
-        )
-    return _remembered(a, b) if size <= REMEMBERED_CHARACTERS_MAX else _computed(a, b)
-
-
-def _computed(a: Filter, b: Filter) -> Filter:
-    return normalise(And((_expression(a), _expression(b))))
-
-
-_remembered = lru_cache(maxsize=CONJUNCTIONS_REMEMBERED)(_computed)  # many clients ask for the same, and renew it
+    """The filter that matches what both match, in normal form; raises FilterError beyond the budget (rule 2)."""
+    made = _conjunctions.get((a, b))
+    if made is None:
+        made = normalise(And((_expression(a), _expression(b))), EFFECTIVE)
+        size = len(a.text) + len(b.text) + len(made.text)
+        if size <= REMEMBERED_CHARACTERS_MAX:
+            _conjunctions.setdefault((a, b), made, size)
+    return made
 
 
 def without_hidden(effective: Filter, hidden: Collection[str]) -> Filter:

@@ -112,9 +112,10 @@ class ReturningClient(ClientMachine):
         state.unconfirmed = list(advertised)
         got, heard = in_order(memory.got), in_order(memory.heard)
         ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
+        last = [each.event.id for each in again if isinstance(each, Publish)][-1:]
         return [
             *heard_early,
-            Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard)),
+            Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard, last)),
             *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
             *self._release(),
         ]

@@ -32,6 +32,8 @@ from pleach.core.events.tokens import Sort, Token, shown, tokens_of
 from pleach.errors import FilterError
 
 REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are not cached
+# Without patterns, 64 predicates in 8 conjunctions are 512 conditions at most, and far from the limit of steps.
+PLAIN_CHARACTERS_MAX, PLAIN_CONJUNCTIONS_MAX = 512, 8
 
 # A filter takes at most some 100 bytes of memory for each character of its normal form (the densest: `a = 1 OR b = 1`),
 # so that each of the two caches holds at most 25 MB; with texts of 40 characters, 3,200 and 6,400 filters.
@@ -66,10 +68,11 @@ def parse_filter(text: str) -> Filter:
 
 
 def check_filter(text: str) -> None:
-    """Raises FilterError where `parse_filter` would; quicker, as the filter is normalised only where that may fail."""
-    _check_text(text, USER_LIMITS)
-    expression = _Parser(text, USER_LIMITS).whole()
-    if _conjunctions_max(expression, is_negated=False) > USER_LIMITS.conjunctions:
+    """Raises FilterError where `parse_filter` would; quicker, as a plain filter is not normalised: that cannot fail."""
+    _check_text(text, WRITTEN)
+    expression = _Parser(text, WRITTEN).whole()
+    is_short = len(text) <= PLAIN_CHARACTERS_MAX and "LIKE" not in text.upper()
+    if not is_short or _conjunctions_max(expression, is_negated=False) > PLAIN_CONJUNCTIONS_MAX:
         parse_filter(text)
 
 

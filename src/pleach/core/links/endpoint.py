@@ -191,6 +191,12 @@ class Endpoint:
         self._peer_reset(peer, now)
         self._note(peer)
 
+    def give_name(self, peer: Node, reason: str, *, now: float) -> None:
+        """Give up a peer whose name belongs to another node from now on."""
+        self.expel(peer, reason, now=now)
+        self.sessions[peer].begin_anew()
+        self._note(peer)
+
     def confirm(self, peer: Node, upto: int) -> None:
         """A reader (reading.py) has confirmed a session's payloads up to a number."""
         self._joining.close(peer)

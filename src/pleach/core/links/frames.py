@@ -17,10 +17,11 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from pleach.core.messages.base import NetworkAddress
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # the largest event and its envelope
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 PROBE_PATH_MAX = 1_000  # brokers
 LOGIN_BYTES_MAX = 8_192  # of a token
 
@@ -79,9 +80,10 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Ordinal  # of the sender's outbox
     version: int = PROTOCOL_VERSION
     role: str = BROKER
-    admin: str = ""  # between brokers: the operators' address of the sender
+    admin: NetworkAddress = ""  # between brokers: the operators' address of the sender
     wants: str = ""  # of a client: the broker that it is attached to, if any
     awaits: Number = 0  # where `peer_epoch` is 0: the epoch of the receiver that the sender was referred to
+    token: str = ""  # from a broker to a client: what readers of its session have to show; from a reader: that
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -153,7 +155,8 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why: ByeReason
     reason: str
     received: Number = 0  # of DONE: the highest sequence received by then
-    address: str = ""  # of ELSEWHERE
+    address: NetworkAddress = ""  # of ELSEWHERE
+    is_at_work: bool = False  # of FENCED, between brokers: the newer one is connected to the sender
 
 
 Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside | Login | Challenge

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pleach.core.events.event import EventId
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import EventMessage, Layer, Message
+from pleach.core.messages.base import EventMessage, Integer, Layer, Message
 
 # Client to broker ----------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Published(Message, frozen=True, tag=18):
     """The broker has accepted the event: it will be delivered. `count`: events confirmed, this one the last."""
 
     event: EventId
-    count: int = 1
+    count: Integer = 1
 
     @property
     def event_ids(self) -> list[EventId]:

@@ -10,7 +10,7 @@ import msgspec
 from pleach.core.access.client_access import ClientAccess
 from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import Layer, Life, Message, Node
+from pleach.core.messages.base import Layer, Life, Message, NetworkAddress, Node
 from pleach.core.messages.clients import ClientRequest
 from pleach.core.messages.requests import RequestAdd, RequestRemove
 from pleach.core.messages.swaplink import TableEntries
@@ -20,7 +20,7 @@ class Connect(Message, frozen=True, tag=112):
     """A new broker b asks a to be its neighbour. `address`: where b listens."""
 
     operation: str
-    address: str = ""
+    address: NetworkAddress = ""
 
 
 class ConnectAck(Message, frozen=True, tag=113):
@@ -82,7 +82,7 @@ class CloseAB(Message, frozen=True, tag=119):
     """
 
     operation: str
-    address: str = ""
+    address: NetworkAddress = ""
     life: Life = 0
 
 
@@ -93,7 +93,7 @@ class Redirect(Message, frozen=True, tag=120):
     """
 
     broker: Node
-    address: str = ""
+    address: NetworkAddress = ""
     life: Life = 0
 
 

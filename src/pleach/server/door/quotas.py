@@ -6,13 +6,13 @@ come down, so that nothing is lost and its own back-pressure slows it. A second'
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pleach.access.principals import Principal, Quotas
 from pleach.core.events.filter import Filter
 from pleach.core.links.frames import Ping
-from pleach.core.messages import Advertise, Message, Node, Publish, Subscribe
+from pleach.core.messages import Message, Node, Publish
 from pleach.core.messages.runs import Run
 from pleach.server.feature import Feature
 from pleach.server.links import Pause
@@ -86,17 +86,17 @@ class PrincipalQuotas(Feature):
 
     # Names -----------------------------------------------------------------------------------------------------
 
-    def refuse_name(self, sender: Node, message: Subscribe | Advertise) -> str:
+    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
         principal = self._principal_of(sender)
         if principal is None:
             return ""
         quotas = principal.quotas
         if not (quotas.subscriptions or quotas.predicates):
             return ""
-        filters = self._sessions.filters_of(principal.name)
-        if quotas.subscriptions and len(filters) >= quotas.subscriptions:
+        known = self._sessions.filters_of(principal.name)
+        if quotas.subscriptions and len(known) + len(filters) > quotas.subscriptions:
             return f"{principal.name!r} has {quotas.subscriptions:,} subscriptions and advertisements, its quota"
-        total = sum(map(predicates_in, filters)) + predicates_in(message.filter)
+        total = sum(map(predicates_in, (*known, *filters)))
         if quotas.predicates and total > quotas.predicates:
             return f"{principal.name!r} would have {total:,} predicates; its quota is {quotas.predicates:,}"
         return ""

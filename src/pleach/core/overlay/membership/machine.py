@@ -311,16 +311,23 @@ class Membership:
             case Said():
                 return self._said(change, message)
             case ClientLeft(_, client):
-                del change.clients[client]
+                if change.clients.pop(client, None) is None or self._is_broker(client):
+                    return Reaction()
                 return Reaction(released=[client])
             case Left():
                 self._part.advance(change, Left)
                 return Reaction([LinkDown(change.partner)])
         raise AssertionError(message)
 
-    def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Reaction:
+    def _is_broker(self, client: Node) -> bool:
+        """Whether a client of b is called like this broker, or like a neighbour, of which b could not know."""
+        return client == self._context.name or client in self._context.router.neighbours
+
+    def _inherit(self, change: Changing, handed: Sequence[HandedClient]) -> Reaction:
+        """Take over the clients, but those that are called like brokers here: they are refused if they come."""
         router, sessions = self._context.router, self._context.sessions
-        change.clients = dict.fromkeys((client.name for client in clients), False)
+        change.clients = dict.fromkeys((client.name for client in handed), False)
+        clients = [client for client in handed if not self._is_broker(client.name)]
         for client in clients:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
@@ -334,6 +341,9 @@ class Membership:
     def _said(self, change: Changing, said: Said) -> Reaction:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
         client, request = said.client, said.request
+        if self._is_broker(client):
+            change.clients[client] = False
+            return Reaction()
         if said.access is not None:
             self._context.sessions.announce(client, said.access)
         links = [] if client in change.clients else [LinkUp(client, is_client=True)]
