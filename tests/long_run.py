@@ -42,6 +42,8 @@ AREAS = {
     "corruption": Area("damage to the table of a running broker, and how soon it is mended"),
     "hostile": Area("thousands of hostile connections against one broker"),
     "slow-consumer": Area("a consumer that is stopped in the middle of a stream"),
+    "rights": Area("random rights, filters and events: who gets what", 100_000),
+    "rights-together": Area("rights that change while trees change and clients move", 2_000),
     "frames": Area("mutated frames and messages against the codec"),
     "pictures": Area("the pictures of the dashboard in docs/images, taken anew"),
 }

@@ -101,6 +101,15 @@ class SettingsError(InvalidInputError):
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
 
 
+class AccessError(InvalidInputError):
+    """Credentials, certificates or access files that are not valid: what is wrong, and the remedy."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class CertificateError(InvalidInputError):
     """An unusable certificate, key or membership list: the file, the reason, and the remedy."""
 
@@ -202,6 +211,18 @@ class StoreError(PleachError):
     """An unusable data directory: in use, of another node, of a newer version, or damaged; the text has the remedy."""
 
 
+class StoreDamagedError(StoreError):
+    """Damage on disk: the file, the table and the row if they are known, the reason, and the remedy."""
+
+    def __init__(self, file: object, reason: str, remedy: str, *, table: str = "", row: str = "") -> None:
+        place = f"table {table}, row {row}: " if row else f"table {table}: " if table else ""
+        super().__init__(f"{file} is damaged: {place}{reason}. {remedy}")
+        self.file = str(file)
+        self.table = table
+        self.row = row
+        self.reason = reason
+
+
 class StoreFullError(StoreError):
     """No space for a batch, on the disk or in the quota; nothing of it was written, everything before it is safe."""
 
@@ -225,6 +246,14 @@ class ConnectError(ClientError):
         tried = "; ".join(f"{address}: {reason}" for address, reason in attempts.items())
         super().__init__(f"no broker answers ({tried}); is it running, and are these its client addresses?")
         self.attempts = dict(attempts)
+
+
+class AccessDeniedError(ClientError):
+    """A broker's access file does not let this client in; `reason` is the broker's."""
+
+    def __init__(self, client: str, reason: str) -> None:
+        super().__init__(f"{client!r} is denied: {reason}")
+        self.reason = reason
 
 
 class TlsError(ConnectError, ConnectionError):

@@ -6,7 +6,7 @@ import pytest
 
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import ByeReason, Hello
+from pleach.core.links.frames import CLIENT, ByeReason, Hello
 from pleach.core.messages import Attach, Deliver, Detach, Published, Refused, Subscribe, Unsubscribe
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
@@ -116,7 +116,7 @@ def test_the_vacant_take_nobodys_place():
         for n in range(5):
             await world.visit(f"idle-{n}", Attach())
         await world.visit("second", *SUBSCRIBED)
-        refusal = world.node.accept(Wire(), Hello("third", 5, 0, 0, 1), Port.CLIENTS)
+        refusal = world.node.accept(Wire(), Hello("third", 5, 0, 0, 1, role=CLIENT), Port.CLIENTS)
         assert refusal == "b has 2 clients, its limit"
 
     in_world(scenario, clients=2)

@@ -15,7 +15,7 @@ from pleach.core import messages
 from pleach.core.effects import Observed
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Ack, Bye, ByeReason, Data, FrameReader, Hello, encode_frame
+from pleach.core.links.frames import BROKER, CLIENT, Ack, Bye, ByeReason, Data, FrameReader, Hello, encode_frame
 from pleach.core.messages import Along, Forward, Mark, Marked, Publish, Said, Sent, encode
 from pleach.core.messages.runs import encode_event, encode_run
 from pleach.server.http import open_connections
@@ -58,9 +58,8 @@ def _received(connection):
 
 
 def hello(node, epoch=EPOCH, **changes):
-    return encode_frame(
-        Hello(node, epoch, changes.get("peer_epoch", 0), changes.get("received", 0), changes.get("first", 1))
-    )
+    numbers = (changes.get("peer_epoch", 0), changes.get("received", 0), changes.get("first", 1))
+    return encode_frame(Hello(node, epoch, *numbers, role=changes.get("role", CLIENT)))
 
 
 def closed_strangers(broker):
@@ -89,7 +88,7 @@ def test_a_hundred_garbage_connections_leave_it_healthy(broker):
 )
 def test_a_name_that_does_not_belong_to_the_port_is_refused_and_told(expectant, door, name):
     before = closed_strangers(expectant)
-    (bye,) = answer(expectant.ready[door], hello(name))
+    (bye,) = answer(expectant.ready[door], hello(name, role=BROKER if door == "peer" else CLIENT))
     assert bye.why is ByeReason.REFUSED
     assert bye.reason
     eventually(lambda: closed_strangers(expectant) == before + 1)
@@ -159,7 +158,7 @@ def test_an_event_of_a_neighbour_that_is_none_ends_that_connection_only(rebuildi
         refused = rebuilding.log().count("EventError")
         frames = answer(
             rebuilding.ready["peer"],
-            hello("a", time.time_ns()) + encode_frame(Data(1, WRAPPED[wrapped](ODD_EVENTS[odd]))),
+            hello("a", time.time_ns(), role=BROKER) + encode_frame(Data(1, WRAPPED[wrapped](ODD_EVENTS[odd]))),
         )
         assert isinstance(frames[0], Hello)
         eventually(lambda: rebuilding.log().count("EventError") == refused + 1, pumping=[s])

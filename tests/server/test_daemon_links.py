@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 import pleach
-from pleach.core.links.frames import ByeReason, Data, Hello
+from pleach.core.links.frames import CLIENT, ByeReason, Data, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
+from pleach.server.admission import ROLES
 from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
@@ -121,7 +122,7 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
 @pytest.mark.parametrize(("door", "is_refused"), [(Port.PEERS, True), (Port.CLIENTS, False)])
 def test_a_stranger_comes_in_as_a_client_only(door, is_refused):
     node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
-    refusal = node._admission.refusal(Hello("x", 1, 0, 0, 1), door)
+    refusal = node._admission.refusal(Hello("x", 1, 0, 0, 1, role=ROLES[door][0]), door)
     assert bool(refusal) == is_refused
     assert not refusal or refusal.why is ByeReason.REFUSED
 
@@ -135,7 +136,7 @@ def test_a_client_cannot_speak_for_brokers_or_operators(message, welcome):
         settings = BrokerSettings("b", neighbours=("a", "c"), welcome=welcome)
         node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
         wire = Wire()
-        assert node.accept(wire, Hello("x", 1, 0, 0, 1), Port.CLIENTS) == ""
+        assert node.accept(wire, Hello("x", 1, 0, 0, 1, role=CLIENT), Port.CLIENTS) == ""
         node.receive("x", wire, Data(1, encode(Attach())))
         node.receive("x", wire, Data(2, encode(message)))
         await until(lambda: wire.closed)

@@ -7,7 +7,7 @@ import pytest
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Batch
-from pleach.core.links.frames import Ack, Data, Hello
+from pleach.core.links.frames import CLIENT, Ack, Data, Hello
 from pleach.core.messages import Attach, Deliver, Publish, Published, PublishRefused, Subscribe, encode
 from pleach.core.messages.runs import decode_all
 from pleach.errors import StoreBrokenError, StoreFullError
@@ -22,6 +22,8 @@ TURNS_MAX = 2_000
 
 
 class Wire:
+    unsent_bytes = 0
+
     """A connection that keeps what is sent."""
 
     def __init__(self):
@@ -50,10 +52,10 @@ class MoodyStore(Store):
 
     mood = None
 
-    def commit(self, batch, state=None):
+    def commit(self, batch, state=None, *, before=()):
         if self.mood is not None and (batch.queued or batch.journal or state):
             raise self.mood
-        super().commit(batch, state)
+        super().commit(batch, state, before=before)
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def node_with(store, fatal=None):
 
 def greet(node, name, epoch=5, received=0):
     wire = Wire()
-    refusal = node.accept(wire, Hello(name, epoch, 1 if received else 0, received, 1), Port.CLIENTS)
+    refusal = node.accept(wire, Hello(name, epoch, 1 if received else 0, received, 1, role=CLIENT), Port.CLIENTS)
     assert not refusal
     return wire
 

@@ -79,17 +79,22 @@ def test_a_usage_that_makes_no_sense_is_unusable():
         assert "Traceback" not in done.stderr
 
 
-def test_of_two_brokers_of_one_name_the_older_ends_and_says_so(tmp_path):
+def test_of_two_brokers_of_one_name_the_one_at_work_stays_and_an_older_one_that_returns_ends(tmp_path):
     with processes() as start:
         b = start("b", tmp_path, "--neighbour", "a")
         (tmp_path / "old").mkdir()
         (tmp_path / "new").mkdir()
-        old = start("a", tmp_path / "old", "--peer", f"b={b.ready['peer']}")
+        old = start("a", tmp_path / "old", "--peer", f"b={b.ready['peer']}", durable=True)
         eventually(old.is_ready)
         new = start("a", tmp_path / "new", "--peer", f"b={b.ready['peer']}")
+        eventually(lambda: "a is connected to b: end that one first" in b.log())
+        assert old.is_ready()
+        old.kill()
+        eventually(new.is_ready)
+        old.start()
         assert old.wait() == EXIT_FENCED
         assert "another a is at work" in old.log()
-        eventually(new.is_ready)
+        assert new.is_ready()
 
 
 BROKEN_BROKER = """

@@ -1,16 +1,25 @@
 """The gate in front of a broker: who may say what, and what is refused for want of room."""
 
+from typing import get_args
+
 import pytest
 
 from pleach.core import messages
+from pleach.core.access.rights import EVERYTHING, TRUE, Rights
 from pleach.core.broker import Broker
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Data, Hello
 from pleach.core.messages import (
+    OPERATOR,
+    Along,
+    AnyMessage,
     Attach,
     Bereaved,
+    Coloured,
+    ColourStage,
+    Deliver,
     Farewell,
     Forward,
     Got,
@@ -20,15 +29,27 @@ from pleach.core.messages import (
     Lock,
     Mark,
     Marked,
+    Message,
     NeighbourAddress,
     NeighbourReport,
+    OnBehalf,
+    Permit,
     Pooled,
+    Presence,
     Publish,
+    Rejudge,
     Renewed,
+    RequestAdd,
+    RequestHost,
+    RequestMove,
+    RequestRemove,
     RequestSwap,
+    Returning,
     Round,
     Said,
+    Seek,
     Sent,
+    Sought,
     StandFor,
     Subscribe,
     Swap,
@@ -43,9 +64,10 @@ from pleach.server.feature import Feature, Features
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
 from pleach.server.settings import BrokerSettings
-from pleach.server.stabilise_settings import LeaseSettings
+from pleach.server.stabilise_settings import LeaseSettings, StabiliseKind
 from pleach.server.stabilising import Stabilising
 
+REBUILD = LeaseSettings(refresh=1.0, period=5.0, kind=StabiliseKind.REBUILD)
 WANTED = parse_filter("n > 0 AND topic = 'a'")
 
 
@@ -107,6 +129,49 @@ def test_the_connection_ends_and_the_reason_is_given():
     assert "EventError: attribute 'n' is of type list" in reason
 
 
+def carriers(carried):
+    """Each message that has events in it, with this one."""
+    forward, testimony = Forward(carried), messages.Testimony("n", "x", [], [], [], [Sent(carried)])
+    return {
+        type(message): message
+        for message in (
+            Publish(carried),
+            forward,
+            Deliver(carried),
+            Marked("operation", Mark.FLOOD, "n", forward),
+            Along("n", forward),
+            Coloured(0, ColourStage(0), False, 0, forward),
+            OnBehalf("c", Publish(carried)),
+            Said("c", Publish(carried)),
+            Bereaved("n", [], [Sent(carried)]),
+            testimony,
+            Pooled([], [testimony]),
+        )
+    }
+
+
+def test_the_gate_knows_every_message_that_carries_events():
+    assert carriers(event(n=1)).keys() == {k for k in get_args(AnyMessage) if k.events is not Message.events}
+    for kind, message in carriers(event(n=1, topic="a")).items():
+        if kind is not Publish:  # which its publisher may send, and no one else
+            with pytest.raises(ProtocolError):
+                gate().handle("c", message, now=0.0)
+    for kind, message in carriers(event(n=[1])).items():
+        endpoint = connected_endpoint()
+        endpoint.receive("n", Data(1, encode(message)), now=0.0)
+        batch = endpoint.take_batch()
+        assert [peer for peer, _ in batch.hangups] == ["n"], kind
+        assert not batch.journal
+
+
+def test_events_are_counted_whatever_wraps_them():
+    settings = BrokerSettings(name="b", neighbours=("n",), stabilise=REBUILD)
+    counters = Counters()
+    door = Gate(first_broker(settings), counters)
+    door.handle("n", Along("n", Forward(event(n=1, topic="a"))), now=0.0)
+    assert counters.events.matches == 1
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -119,6 +184,8 @@ def test_the_connection_ends_and_the_reason_is_given():
         Marked("operation", Mark.FLOOD, "x", Forward(event(n=1))),
         StandFor(["n"]),
         Bereaved("n", [], []),
+        Permit("c", "alice", EVERYTHING),
+        Rejudge(),
         messages.Testimony("c", "b", [], [], [], []),
         NeighbourReport(NeighbourAddress(), {}, "", {}, {}),
     ],
@@ -132,8 +199,29 @@ def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(me
     assert door.capture() == before
 
 
-@pytest.mark.parametrize("message", [StandFor(["n"]), Bereaved("n", [], [])], ids=lambda m: type(m).__name__)
-def test_only_its_driver_tells_a_broker_who_is_dead(message):
+REMOVE = RequestRemove("operation", "b")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        StandFor(["n"]),
+        Bereaved("n", [], []),
+        Permit("c", "alice", EVERYTHING),
+        Rejudge(),
+        REMOVE,
+        Seek(REMOVE),
+        Seek(RequestSwap("operation", "b", "n", "c")),
+        Seek(RequestRemove("operation", "z")),
+        Sought("operation", is_found=True),
+        RequestAdd("operation", "n", "127.0.0.1:1"),
+        RequestMove("operation", "c", ["b", "n"]),
+        Presence(["n"], []),
+        RequestHost("operation", "c", "running-sum"),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_a_neighbour_is_no_operator(message):
     door = Gate(first_broker(BrokerSettings(name="b", neighbours=("n",))), Counters())
     with pytest.raises(ProtocolError, match="no broker sends this to another one"):
         door.handle("n", message, now=0.0)
@@ -146,13 +234,32 @@ def test_what_clients_say_passes():
         door.handle("c", Farewell(), now=0.0)
 
 
+class RoomForThree(Feature):
+    def refuse_names(self, weight):
+        return "full" if weight > 3 else ""
+
+
+def test_who_returns_gets_no_more_names_than_there_is_room_for():
+    door = Gate(first_broker(BrokerSettings(name="b")), Counters())
+    door.install(Features([RoomForThree()]), lambda _: False)
+    door.handle(OPERATOR, StandFor([]), now=0.0)
+    many = Returning(True, [], {"s": WANTED, "t": WANTED}, {"u": WANTED, "v": WANTED})
+    assert {type(effect.message).__name__ for effect in door.handle("c", many, now=0.0)} == {"Refused"}
+    assert not door.is_changed_by("c", many)
+    assert "c" not in door.broker.sessions
+    long = Returning(True, [], {"s" * 300: WANTED}, {})
+    assert {type(effect.message).__name__ for effect in door.handle("c", long, now=0.0)} == {"Refused"}
+    door.handle("c", Returning(True, [], {"s": WANTED, "t": WANTED}, {"u": WANTED}), now=0.0)
+    assert door.broker.sessions.subscriptions("c") == {"s": WANTED, "t": WANTED}
+
+
 # Leases ---------------------------------------------------------------------------------------------------------
 
 
 class FullOfNames(Feature):
     reason = ""
 
-    def refuse_name(self):
+    def refuse_names(self, sender, filters):
         return self.reason
 
 
@@ -185,6 +292,15 @@ def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else():
     assert not door.is_changed_by("c", unknown)
     assert not door.is_changed_by("stranger", known)
     assert door.broker.sessions.subscriptions("c") == {"s": WANTED}
+
+
+def test_a_full_broker_takes_again_what_it_has_narrowed():
+    door, _, names = leased_gate()
+    door.handle(OPERATOR, Permit("c", "alice", Rights(TRUE, parse_filter("n > 5"), TRUE)), now=0.0)
+    names.reason = "full"
+    assert door.broker.sessions.subscriptions("c") != {"s": WANTED}
+    assert door.is_changed_by("c", Subscribe("s", WANTED, renews=True))
+    assert door.handle("c", Subscribe("s", WANTED, renews=True), now=0.0) == []
 
 
 def test_what_leases_do_is_counted():

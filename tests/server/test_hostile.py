@@ -62,7 +62,7 @@ HONEST_FILTERS = [
     "(a = 1 OR b = 2) AND (c = 3 OR d LIKE '%x') AND NOT (e BETWEEN 1 AND 2) AND NOT (f BETWEEN 1 AND 2)",
     "NOT (a BETWEEN 1 AND 3 OR a BETWEEN 5 AND 7) AND b IN ('x', 'OR', '(')",
     '"OR" = 1 OR "(" = 2 OR NOT EXISTS c',
-    " AND ".join(f"(a{n} = 1 OR b{n} = 2)" for n in range(8)),
+    " AND ".join(f"(a{n} = 1 OR b{n} = 2)" for n in range(6)),
     " AND ".join(f"NOT (a{n} BETWEEN 1 AND 2)" for n in range(32)),
 ]
 

@@ -20,8 +20,8 @@ class Watched(Store):
         super().__init__(*args, **options)
         self.seen = []
 
-    def commit(self, batch, state=None):
-        super().commit(batch, state)
+    def commit(self, batch, state=None, *, before=()):
+        super().commit(batch, state, before=before)
         saved = self.load()
         if state is None or "s" not in saved.sessions:
             return

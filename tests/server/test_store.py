@@ -15,7 +15,7 @@ import pytest
 
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued, Saved
 from pleach.core.links.session import SessionState
-from pleach.errors import StoreBrokenError, StoreError, StoreFullError
+from pleach.errors import StoreBrokenError, StoreDamagedError, StoreError, StoreFullError
 from pleach.server.store import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION, Store
 
 KILOBYTE = b"k" * 1_024
@@ -243,8 +243,8 @@ def test_an_outbox_with_a_gap_is_damaged(tmp_path):
     sql.execute("DELETE FROM outbox WHERE id = 2")
     sql.commit()
     sql.close()
-    with Store.open(tmp_path, "b", epoch=EPOCH) as store, pytest.raises(StoreError, match="outbox for a has gaps"):
-        store.load()
+    with pytest.raises(StoreDamagedError, match="table outbox: 3 rows are expected, 2 found"):
+        Store.open(tmp_path, "b", epoch=EPOCH)
 
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path):
@@ -382,3 +382,47 @@ def test_a_batch_that_cannot_be_written_leaves_nothing(store):
     assert store.load() == before
     store.commit(batch(queued=[("a", 1, b"y")], a=(1, 0, 1)))
     assert store.load().sessions == {"a": SessionState(EPOCH, 1, 0, 1, [b"y"])}
+
+
+# What comes before a state ---------------------------------------------------------------------------------------
+
+
+def test_batches_before_a_state_are_written_with_it_and_their_journals_need_no_room(tmp_path):
+    """A journal that does not fit must not keep the state from taking its place."""
+    with Store.open(tmp_path, "b", epoch=EPOCH, bytes_max=BYTES_MIN) as store:
+        commit_until(StoreFullError, store, repeat(batch(journal=[Journalled("a", KILOBYTE * 16, 0.0)])))
+        before = [
+            batch(
+                journal=[Journalled("a", KILOBYTE * 512, 0.0)],
+                queued=[("a", 1, b"x"), ("c", 1, b"x")],
+                a=(1, 1, 1),
+                c=(1, 0, 1),
+            ),
+            batch(journal=[Journalled("a", KILOBYTE * 512, 0.0)], queued=[("a", 2, b"y")], a=(1, 2, 2)),
+        ]
+        store.commit(batch(queued=[("a", 3, b"z")], a=(1, 3, 2)), b"state", before=before)
+        expected = Saved(
+            b"state",
+            [],
+            {"a": SessionState(EPOCH, 1, 3, 2, [b"y", b"z"]), "c": SessionState(EPOCH, 1, 0, 1, [b"x"])},
+        )
+        assert store.load() == expected
+        assert (store.journal_length, store.journal_bytes, store.state_bytes) == (0, 0, 5)
+    with Store.open(tmp_path, "b", epoch=EPOCH) as store:
+        assert store.load() == expected
+
+
+def test_a_state_that_does_not_fit_leaves_all_as_it_was(tmp_path):
+    with Store.open(tmp_path, "b", epoch=EPOCH, bytes_max=BYTES_MIN) as store:
+        store.commit(batch(queued=[("a", 1, b"x")], a=(1, 1, 1)))
+        saved = store.load()
+        before = [batch(queued=[("a", 2, b"y")], a=(1, 2, 2)), batch(queued=[("new", 1, b"y")], new=(1, 1, 1))]
+        for _ in range(2):
+            with pytest.raises(StoreFullError):
+                store.commit(batch(), KILOBYTE * 2_048, before=before)
+            assert store.load() == saved
+        store.commit(batch(), b"state", before=before)
+        store.commit(batch(a=(1, 2, 3), new=(1, 1, 2)))
+    assert count_rows(tmp_path) == 0
+    with Store.open(tmp_path, "b", epoch=EPOCH) as store:
+        assert store.load().sessions == {"a": SessionState(EPOCH, 1, 2, 3, []), "new": SessionState(EPOCH, 1, 1, 2, [])}

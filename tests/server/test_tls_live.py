@@ -26,6 +26,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Bye, FrameReader, Hello, encode_frame
 from pleach.errors import ConnectError, TlsError, UnreachableError
 from pleach.net.addresses import parse_addresses
+from pleach.net.client_login import Entry
 from pleach.net.http_client import ask
 from pleach.net.own_tls import own_tls, speak_as
 from support.live.broker_process import ENVIRONMENT, PLEACH, address, eventually, processes
@@ -85,10 +86,10 @@ def test_blocking_clients_publish_once_and_read(network, tmp_path, started):
     started.append(TlsBroker("a", tmp_path, network))
     alone = started[0].ready["client"]
     where = parse_addresses(alone)
-    reader = Reader("r", where, patience=20, tls=network.client)
+    reader = Reader("r", where, patience=20, entry=Entry(network.client))
     position = reader.subscribe(parse_filter("TRUE"), 1)
     events = [Event(EventId("sink", 1, n), {"n": n}) for n in range(1, 6)]
-    publish_once(where, Identity("sink", 1), events, patience=20, tls=network.client)
+    publish_once(where, Identity("sink", 1), events, patience=20, entry=Entry(network.client))
     with blocking.Client(alone, tls=network.client) as client:
         client.publish({"n": 6})
     found = []
@@ -379,6 +380,30 @@ def test_operators_ask_with_tls(network, broker):
     context = ssl.create_default_context(cafile=str(network.path / "authority.pem"))
     with socket.create_connection((host, port)) as plain, context.wrap_socket(plain, server_hostname="localhost"):
         pass  # curl and browsers go by the host name
+
+
+def test_operators_with_void_certificates_and_without_tls_are_refused(network, broker):
+    network.made.revoke("oscar")
+    broker.signal(signal.SIGHUP)
+    eventually(lambda: f"membership list number {network.made.members.number}" in broker.log())
+    with pytest.raises(OSError):  # noqa: PT011 - a broken connection, in one way or another
+        broker.get("/status")
+    assert "the certificate of operator oscar is revoked" in broker.log()
+    with socket.create_connection(address(broker.ready["admin"]), timeout=20) as plain:
+        plain.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert plain.recv(4_096)[:2] == b"\x15\x03", "an alert of TLS"
+    assert "what the other side sends is no TLS" in broker.log()
+
+
+def test_silent_connections_keep_no_operator_out(network, broker):
+    sockets = [socket.create_connection(address(broker.ready["admin"])) for _ in range(300)]
+    try:
+        began = time.perf_counter()
+        assert broker.get("/healthz")[0] == 200
+        assert time.perf_counter() - began < 4, "before any of them has reached its deadline"
+    finally:
+        for each in sockets:
+            each.close()
 
 
 # What handshakes cost ----------------------------------------------------------------------------------------------

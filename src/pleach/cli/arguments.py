@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -37,6 +38,18 @@ Protocol: TypeAlias = Annotated[
 DetachAbsent: TypeAlias = Annotated[
     bool, typer.Option("--detach-absent", help="End the sessions of clients that are not connected.")
 ]
+TenantOption: TypeAlias = Annotated[str, typer.Option("--tenant", help="Tenant of the client, where there are such.")]
+KeyOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--key", envvar="PLEACH_KEY", help="Ed25519 key in PEM form, to log in with.")
+]
+TokenOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--token-file", envvar="PLEACH_TOKEN_FILE", help="File with a token, to log in with.")
+]
+
+
+def token_in(file: Path | None) -> Callable[[], str] | None:
+    """Reads the file for each connection: whoever renews the token writes it there."""
+    return None if file is None else lambda: read_input(file).decode().strip()
 
 
 def _speak_as(_context: Any, _option: Any, tls: Path | None) -> None:

@@ -46,6 +46,7 @@ def broker(
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
     improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Only log improvements.")] = None,
+    access: Annotated[Path | None, typer.Option(help="Principals and their rights, in TOML.")] = None,
     tls: Annotated[Path | None, typer.Option(help="Files of `pleach certs broker`: TLS on all ports.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep the state in this directory.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between heartbeats.")] = None,
@@ -66,17 +67,23 @@ def broker(
     tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period), heal=_table(after=heal_after))
     kept = _given(data_dir=_text(data_dir), heartbeat=heartbeat, zone=zone, neighbours=neighbour or None)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
+    rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange, welcome=welcome or None)
     network = _given(
         name=name or named,
-        peers=parse_peers(peer, source="--peer") if peer else None,
-        components=parse_components(component, source="--component") if component else None,
+        **_named_places(peer, component),
         ring=_table(found=ring, join=join.split(",") if join else None),
-        tls=_table(directory=_text(tls)),
+        **_given(tls=_table(directory=_text(tls)), access=_table(file=_text(access))),
         improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
     )
-    rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange, welcome=welcome or None)
     given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
+
+
+def _named_places(peer: list[str] | None, component: list[str] | None) -> dict[str, Any]:
+    return _given(
+        peers=parse_peers(peer, source="--peer") if peer else None,
+        components=parse_components(component, source="--component") if component else None,
+    )
 
 
 def _text(path: Path | None) -> str | None:

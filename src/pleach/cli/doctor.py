@@ -1,4 +1,4 @@
-"""`pleach doctor`: which optional parts are installed, and how to install the missing ones."""
+"""`pleach doctor`: which optional parts are installed, how to install the missing ones, and whether data is sound."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -35,11 +36,17 @@ class Finding:
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per part.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Check this data directory of a stopped broker for damage, and nothing else.")
+    ] = None,
 ) -> None:
     """List the parts that are installed or missing, what they are needed for, and how to install them.
 
-    Exits with 1 if a required part is missing. Example: `pleach doctor`
+    Exits with 1 if a required part is missing, with 2 if the data directory is damaged. Example: `pleach doctor`
     """
+    if data_dir is not None:
+        _check_data(data_dir, as_json=as_json)
+        return
     findings = [check() for check in CHECKS]
     if as_json:
         for finding in findings:
@@ -48,6 +55,17 @@ def doctor(
         _print(findings)
     if any(finding.required and not finding.ok for finding in findings):
         raise typer.Exit(1)
+
+
+def _check_data(directory: Path, *, as_json: bool) -> None:
+    from pleach.server.store import inspect_store  # noqa: PLC0415 - only here
+
+    found = inspect_store(directory)
+    if as_json:
+        typer.echo(msgspec.json.encode({"ok": True, **found._asdict()}).decode())
+    else:
+        waiting = f"{found.waiting:,} payloads wait in it" if found.waiting else "nothing waits in it"
+        typer.echo(f"{directory} is sound: broker {found.name}, {found.commits:,} commits, {waiting}")
 
 
 def _print(findings: list[Finding]) -> None:

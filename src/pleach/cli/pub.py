@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import typer
 
-from pleach.cli.arguments import TlsOption
+from pleach.cli.arguments import KeyOption, TenantOption, TlsOption, TokenOption, token_in
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.client.client import Client
 from pleach.client.connect import connect
@@ -64,6 +64,9 @@ def pub(
     timeout: Annotated[float, typer.Option(min=0.0, help="Seconds for a broker to answer at the start.")] = 5.0,
     tls: TlsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
+    tenant: TenantOption = "",
+    key: KeyOption = None,
+    token_file: TokenOption = None,
 ) -> None:
     """Publish events, and print the id of each when the broker has accepted it.
 
@@ -79,7 +82,9 @@ def pub(
     attributes = parse_attributes(pairs or [])
     check_attributes(attributes)
     payload = payload_file.read_bytes() if payload_file else b""
-    client = connect(to, name=name, connect_timeout=timeout, tls=tls)
+    client = connect(
+        to, name=name, connect_timeout=timeout, tls=tls, tenant=tenant, key=key, token=token_in(token_file)
+    )
     job, tally = Job(attributes, payload, repeat, every, lines, as_json), Tally()
     is_done = run_until_interrupted(_publish(job, tally, client, advertise))
     if tally.refused:

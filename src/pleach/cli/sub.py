@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pleach.cli.arguments import TlsOption
+from pleach.cli.arguments import KeyOption, TenantOption, TlsOption, TokenOption, token_in
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.client.client import Client
 from pleach.client.connect import connect
@@ -35,6 +35,9 @@ def sub(
     timeout: Annotated[float, typer.Option(min=0.0, help="Seconds for a broker to answer at the start.")] = 5.0,
     tls: TlsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One CloudEvent in JSON per line.")] = False,
+    tenant: TenantOption = "",
+    key: KeyOption = None,
+    token_file: TokenOption = None,
 ) -> None:
     """Print events that match a filter, until interrupted. Lost connections are restored.
 
@@ -43,7 +46,16 @@ def sub(
     Exit codes: 0 done, 130 interrupted before `--count` was reached, 2 unusable input or no broker.
     """
     parse_filter(wanted)  # before connecting
-    client = connect(to, name=name, state_dir=state_dir, connect_timeout=timeout, tls=tls)
+    client = connect(
+        to,
+        name=name,
+        state_dir=state_dir,
+        connect_timeout=timeout,
+        tls=tls,
+        tenant=tenant,
+        key=key,
+        token=token_in(token_file),
+    )
     if not run_until_interrupted(_print_events(client, wanted, count, as_json=as_json)) and count:
         raise typer.Exit(EXIT_INTERRUPTED)
 

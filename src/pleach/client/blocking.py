@@ -102,6 +102,11 @@ class BlockingSubscription:
         self._client = client
         self._inner = inner
 
+    @property
+    def effective(self) -> Filter:
+        """What the client's right leaves of the filter."""
+        return self._inner.effective
+
     def __iter__(self) -> Iterator[Event]:
         while (event := self.next()) is not None:
             yield event

@@ -17,13 +17,14 @@ import msgspec
 
 from pleach.core.events.event import Event
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Data, Frame, Ping
+from pleach.core.links.frames import Challenge, Data, Frame, Ping
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import FallbackBrokers, Message, Node
 from pleach.errors import AddressError, CertificateError, TlsError
 from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses, why
+from pleach.net.client_login import PLAIN, Entry
 from pleach.net.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
-from pleach.net.own_tls import TlsFiles, dialling_side
+from pleach.net.own_tls import dialling_side
 
 ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
 ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
@@ -41,19 +42,26 @@ class ConnectionOwner(msgspec.Struct, frozen=True):
     frame: Callable[[BrokerConnection, Frame], None]
     data: Callable[[BrokerConnection, list[Data]], None]
     lost: Callable[[BrokerConnection], None]
-    tls: TlsFiles | None = None  # None: plain
+    entry: Entry = PLAIN
 
 
 class BrokerConnection:
     """`peer`: the broker at its other end; None until its Hello is read."""
 
-    def __init__(self, client: Node, peer: Node | None, addresses: Sequence[Address], owner: ConnectionOwner) -> None:
+    def __init__(
+        self,
+        client: Node,
+        peer: Node | None,
+        addresses: Sequence[Address],
+        owner: ConnectionOwner,
+    ) -> None:
         self.peer = peer
         self.addresses = addresses
         self.fallbacks: Sequence[Address] = ()  # fallback brokers to ask for the peer, when it answers nowhere
         self.patience = math.inf  # seconds without any connection
         self._client = client
         self._owner = owner
+        self._login = owner.entry.login
         self._connection: Connection | None = None
         self._greeted: asyncio.Future[None] | None = None  # of the attempt under way
         self._lost = asyncio.Event()
@@ -141,11 +149,11 @@ class BrokerConnection:
         self.refusal = None
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
-                side = dialling_side(self._owner.tls) if self._owner.tls is not None else None
+                side = dialling_side(self._owner.entry.tls) if self._owner.entry.tls is not None else None
                 connection = await open_connection(address.host, address.port, self._handlers, side)
                 self._connection = connection
                 self._lost.clear()
-                self._owner.made(self)
+                self._log_in(connection)
                 await self._greeted
         except TimeoutError:
             await self._drop_connection("no answer")
@@ -158,6 +166,12 @@ class BrokerConnection:
         except OSError as error:
             return why(error)
         return ""
+
+    def _log_in(self, connection: Connection) -> None:
+        if (opening := self._login.opening(self._client)) is not None:
+            connection.send(opening)
+        if not self._login.awaits_challenge:
+            self._owner.made(self)
 
     async def _drop_connection(self, reason: str) -> None:
         if self._connection is not None:
@@ -174,8 +188,19 @@ class BrokerConnection:
     # Handlers of the connection -------------------------------------------------------------------------------
 
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
-        if connection is self._connection:
+        if connection is not self._connection:
+            return
+        if isinstance(frame, Challenge):
+            self._answer(connection, frame)
+        else:
             self._owner.frame(self, frame)
+
+    def _answer(self, connection: Connection, challenge: Challenge) -> None:
+        if not self._login.awaits_challenge:
+            connection.abort("a challenge that nobody asked for")
+            return
+        connection.send(self._login.answer(challenge, connection.peer_certificate, self._client))
+        self._owner.made(self)
 
     def _on_data(self, connection: Connection, frames: list[Data]) -> None:
         if connection is self._connection:

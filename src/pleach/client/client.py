@@ -17,6 +17,7 @@ events, the client goes on confirming: the memory then holds what the broker had
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -27,13 +28,14 @@ from pleach.client.subscription import Callback, Receipt, Receipts, Subscription
 from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.state import ClientMachineState
 from pleach.core.effects import Effect
-from pleach.core.events.event import Event, EventId, Value
+from pleach.core.events.event import WITHHELD, Event, EventId, Value
 from pleach.core.events.filter import Filter
 from pleach.core.events.index.matching import MatchingIndex
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import (
     Advertised,
     Deliver,
+    Layer,
     Message,
     Publish,
     Published,
@@ -49,9 +51,12 @@ from pleach.errors import (
     ClientError,
     InvalidInputError,
     PublishRefusedError,
+    SubscribeRefusedError,
     UnknownOutcomeError,
     WithdrawnError,
 )
+
+log = logging.getLogger(__name__)
 
 TURN_EVENTS_MAX = 128  # published before the event loop, and with it the connection, gets its turn
 CLOSE_SECONDS_MAX = 5.0  # for answers that are still to come when a client is closed
@@ -181,11 +186,14 @@ class Client:
         await self._request(Unsubscribed, name, self._driver.machine.unsubscribe(name))
 
     def _let_go(self, subscription: Subscription) -> None:
+        self._remove(subscription)
+        subscription.release()
+        subscription.end()
+
+    def _remove(self, subscription: Subscription) -> None:
         if self._subscriptions.pop(subscription.name, None) is not None:
             self._index.remove(subscription.name)
         self._restored.pop(subscription.name, None)
-        subscription.release()
-        subscription.end()
 
     def _claim(self, wanted: Filter, name: str | None) -> Subscription:
         """A restored subscription that fits, or a new one."""
@@ -258,12 +266,36 @@ class Client:
             case PublishRefused(event_id, reason, is_in_doubt):
                 error = UnknownOutcomeError if is_in_doubt else PublishRefusedError
                 self._underway.failed(event_id, error(str(event_id), reason))
+            case Subscribed(name, effective, is_change=True) if name in self._subscriptions:
+                self._subscriptions[name].narrowed(effective)
             case Subscribed(name) if self._requests.is_waiting(Unsubscribed, name):
                 pass  # of the subscription that was withdrawn; a later one of its name is answered later
-            case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
+            case Subscribed(name, effective) | Advertised(name, effective):
+                self._granted(type(message), name, effective)
+            case Unsubscribed(name) | Unadvertised(name):
                 self._requests.answer(type(message), name)
+            case Refused(name, _, Layer.SUBSCRIPTIONS, Filter()) if self._requests.is_waiting(Unsubscribed, name):
+                pass  # likewise
             case Refused(name, reason, layer):
-                self._requests.refuse(name, reason, layer)
+                self._refused(name, reason, layer)
+
+    def _granted(self, kind: type[Message], name: str, effective: Filter | None) -> None:
+        self._requests.answer(kind, name)
+        if kind is Subscribed and name in self._subscriptions:
+            self._subscriptions[name].narrowed(effective)
+        elif kind is Advertised and effective is not None:
+            log.warning("advertisement %s is narrowed to what the client may publish: %s", name, effective)
+
+    def _refused(self, name: str, reason: str, layer: Layer | None) -> None:
+        """A request was refused, or (nobody waits) a right was withdrawn: then the subscription ends."""
+        is_answer = self._requests.refuse(name, reason, layer)
+        subscription = self._subscriptions.get(name)
+        if is_answer or layer is not Layer.SUBSCRIPTIONS or subscription is None:
+            return
+        log.warning("subscription %s has ended: %s", name, reason)
+        self._driver.perform(self._driver.machine.unsubscribe(name))
+        self._remove(subscription)
+        subscription.end(SubscribeRefusedError(name, reason))
 
     def on_broker_reset(self, received: int) -> None:
         """The broker lost its memory: what was not confirmed is void; the machine has repeated the requests.
@@ -331,6 +363,8 @@ class Client:
 
     def _deliver(self, event: Event) -> None:
         """Hand a delivery to every subscription that it matches."""
+        if event == WITHHELD:
+            return
         takers = self._takers(event)
         if takers:
             self._hand_over(self._receipts.arrived(event, len(takers)), takers)

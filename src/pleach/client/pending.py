@@ -125,21 +125,26 @@ class PendingRequests:
             future = self._waiting[kind, name] = asyncio.get_running_loop().create_future()
         return future
 
-    def answer(self, kind: type[Message], name: str, error: ClientError | None = None) -> None:
+    def answer(self, kind: type[Message], name: str, error: ClientError | None = None) -> bool:
+        """False if nobody waits for it."""
         future = self._waiting.pop((kind, name), None)
         if future is None or future.done():
-            return
+            return future is not None
         if error is None:
             future.set_result(None)
         else:
             future.set_exception(error)
             future.exception()  # retrieved: a call that was cancelled does not await it
+        return True
 
-    def refuse(self, name: str, reason: str, layer: Layer | None) -> None:
-        """`layer`: that the name belongs to. The message does not say which request it refuses; one waits at a time."""
-        for kind, error in REFUSALS.items():
-            if layer in (None, LAYERS[error]):
-                self.answer(kind, name, error(name, reason))
+    def refuse(self, name: str, reason: str, layer: Layer | None) -> bool:
+        """`layer`: that the name belongs to. The message does not say which request it refuses; one waits at a time.
+
+        False if none does.
+        """
+        refused = [kind for kind, error in REFUSALS.items() if layer in (None, LAYERS[error])]
+        answered = [self.answer(kind, name, REFUSALS[kind](name, reason)) for kind in refused]
+        return any(answered)
 
     def answer_all(self, *kinds: type[Message]) -> None:
         for kind, name in [each for each in self._waiting if each[0] in kinds]:

@@ -46,7 +46,7 @@ from pleach.core.messages.runs import RUN_BYTES_MAX, RUN_EVENTS_MAX, decode_all,
 from pleach.errors import PublishRefusedError, SessionLostError
 from pleach.net.addresses import Address, backoff, parse_addresses
 from pleach.net.blocking_connection import retried
-from pleach.net.own_tls import TlsFiles
+from pleach.net.client_login import PLAIN, Entry
 
 ATTEMPT_SECONDS_MAX = 10.0  # for one answer
 CONFIRMED_TOGETHER = 64  # answers; fewer are not worth a connection
@@ -108,9 +108,9 @@ class _Target:
         successor: ReadPosition | None = None,
         done: int | None = None,
         *,
-        tls: TlsFiles | None = None,
+        entry: Entry = PLAIN,
     ) -> None:
-        self.tls = tls
+        self.entry = entry
         self.addresses = addresses
         self.broker = successor.broker if successor else ""  # empty: any
         self.done = done  # at former brokers
@@ -132,15 +132,16 @@ class _Batch:
         address: Address,
         events: Sequence[Event],
         ledger: PublishLedger,
-        tls: TlsFiles | None,
+        entry: Entry,
     ) -> None:
         self._connection = connection
         self._events = events
         since = connection.first - 1
-        self._position = ReadPosition(connection.broker, str(address), connection.life, who.epoch, since, since)
-        self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX, tls=tls)
+        numbers = (connection.life, who.epoch, since, since)
+        self._position = ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
+        self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX, entry=entry)
         self._confirmed = since
-        self._tls = tls
+        self._entry = entry
         self._sent = connection.taken
         self.ledger = ledger
 
@@ -197,7 +198,7 @@ class _Batch:
         successor = self._reader.follow(position)
         if redirect.life not in (0, successor.life):
             raise SessionLostError(f"{successor.broker} has lost its memory: what was passed on to it is not known")
-        return _Target(parse_addresses(successor.address), successor, self.ledger.done, tls=self._tls)
+        return _Target(parse_addresses(successor.address), successor, self.ledger.done, entry=self._entry)
 
     def _probe(self, number: int) -> str:
         """The name of the probe in the payload of that number."""
@@ -244,14 +245,14 @@ def publish_once(
     events: Sequence[Event],
     *,
     patience: float,
-    tls: TlsFiles | None = None,
+    entry: Entry = PLAIN,
 ) -> None:
     """Publish `events`, numbered from 1 in the epoch of `who`; what was published before is not published again.
 
     A repetition must be sent to the same broker. Raises ConnectError, PublishRefusedError,
     SessionLostError, and ClientFencedError where a later epoch of that name exists.
     """
-    target = _Target(addresses, tls=tls)
+    target = _Target(addresses, entry=entry)
     for _ in range(BROKERS_MAX):
         further = retried(target.addresses, patience, partial(_send_to, target, who, events, patience))
         if further is None:
@@ -264,9 +265,9 @@ def _send_to(
     target: _Target, who: Identity, events: Sequence[Event], patience: float, address: Address
 ) -> _Target | None:
     """Returns the next broker, if the batch goes on there."""
-    with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=target.broker, tls=target.tls) as connection:
+    with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=target.broker, entry=target.entry) as connection:
         target.met(connection)
-        batch = _Batch(connection, who, address, events, PublishLedger(target.done), target.tls)
+        batch = _Batch(connection, who, address, events, PublishLedger(target.done), target.entry)
         _send_all(batch, who, patience)
         connection.leave()
     return None if batch.is_done else batch.follow()

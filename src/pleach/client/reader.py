@@ -20,7 +20,7 @@ from functools import partial
 import msgspec
 
 from pleach.client.short_connection import Identity, SessionPosition, ShortConnection
-from pleach.core.events.event import Event
+from pleach.core.events.event import WITHHELD, Event
 from pleach.core.events.filter import Filter
 from pleach.core.links.frames import Ack, Data, Extent, Hello, Read
 from pleach.core.links.reading import READER
@@ -41,7 +41,7 @@ from pleach.core.messages.runs import Run, is_run
 from pleach.errors import ClientError, ConnectError, SubscribeRefusedError
 from pleach.net.addresses import Address, parse_addresses, why
 from pleach.net.blocking_connection import BlockingWire, greet, retried
-from pleach.net.own_tls import TlsFiles
+from pleach.net.client_login import PLAIN, Entry
 
 SUBSCRIPTION = "stream"
 ATTEMPT_SECONDS_MAX = 5.0  # for one answer of one broker
@@ -63,18 +63,17 @@ class ReadPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     said: int = 0  # payloads that the client has sent to this broker
     next_broker: Node = ""  # the broker has left the tree and redirects us: nothing follows here
     next_address: str = ""
+    token: str = ""  # that the broker gave to the client
 
 
 class Reader:
     """`patience`: seconds within which a broker that is away must answer again."""
 
-    def __init__(
-        self, name: Node, addresses: Sequence[Address], *, patience: float, tls: TlsFiles | None = None
-    ) -> None:
+    def __init__(self, name: Node, addresses: Sequence[Address], *, patience: float, entry: Entry = PLAIN) -> None:
         self.name = name
         self._addresses = tuple(addresses)
         self._patience = patience
-        self._tls = tls
+        self._entry = entry
 
     # Beginning -----------------------------------------------------------------------------------------------
 
@@ -88,15 +87,14 @@ class Reader:
         requests = [encode(Attach(own_events)), encode(Subscribe(SUBSCRIPTION, wanted))]
 
         def ask(address: Address) -> ReadPosition:
-            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, tls=self._tls) as connection:
+            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, entry=self._entry) as connection:
                 for number, payload in enumerate(requests[connection.taken :], connection.taken + 1):
                     connection.say(number, payload)
                 connection.until_taken(len(requests))
                 connection.leave()
                 since = connection.first - 1
-                return ReadPosition(
-                    connection.broker, str(address), connection.life, epoch, since, since, len(requests)
-                )
+                numbers = (connection.life, epoch, since, since, len(requests))
+                return ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
 
         position = retried(self._addresses, self._patience, ask)
         self._await_confirmation(position)
@@ -150,11 +148,11 @@ class Reader:
                     raise ConnectError({position.address: why(error)}) from error
 
     def events(self, position: ReadPosition, after: int, upto: int) -> Iterator[list[Event]]:
-        """The events of a range, in order."""
+        """The events of a range, in order, without those that are withheld."""
         for _, payload in self.payloads(position, after, upto):
             if is_run(payload):
-                yield Run(payload).events()
-            elif isinstance(message := decode(payload), Deliver):
+                yield [event for event in Run(payload).events() if event != WITHHELD]
+            elif isinstance(message := decode(payload), Deliver) and message.event != WITHHELD:
                 yield [message.event]
 
     def confirm(self, position: ReadPosition) -> None:
@@ -179,11 +177,12 @@ class Reader:
 
         def introduce(address: Address) -> ReadPosition:
             with ShortConnection(
-                address, who, ATTEMPT_SECONDS_MAX, broker=position.next_broker, tls=self._tls
+                address, who, ATTEMPT_SECONDS_MAX, broker=position.next_broker, entry=self._entry
             ) as connection:
                 connection.leave()
                 since = connection.first - 1
-                return ReadPosition(connection.broker, str(address), connection.life, position.epoch, since, since)
+                numbers = (connection.life, position.epoch, since, since)
+                return ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
 
         told = parse_addresses(position.next_address) if position.next_address else ()
         return retried(tuple(dict.fromkeys((*told, *self._addresses))), self._patience, introduce)
@@ -195,7 +194,7 @@ class Reader:
 
         def say(address: Address) -> None:
             with ShortConnection(
-                address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=position.broker, tls=self._tls
+                address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=position.broker, entry=self._entry
             ) as connection:
                 if connection.taken < number:
                     connection.say(number, encode(Farewell()))
@@ -213,8 +212,9 @@ class Reader:
         return tuple(dict.fromkeys((*parse_addresses(position.address), *self._addresses)))
 
     def _opened(self, position: ReadPosition, address: Address) -> BlockingWire:
-        hello = Hello(self.name, position.epoch, position.life, position.at, 1, role=READER)
-        return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=position.broker, tls=self._tls).wire
+        numbers = (position.epoch, position.life, position.at, 1)
+        hello = Hello(self.name, *numbers, role=READER, token=position.token)
+        return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=position.broker, entry=self._entry).wire
 
 
 def _read(wire: BlockingWire, after: int, upto: int) -> Iterator[Data]:

@@ -23,6 +23,7 @@ import msgspec
 
 from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner, read_told
 from pleach.client.state_file import StateChange, StateFile
+from pleach.core.access.tenants import TENANT
 from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.returning import ReturningClient, is_of_returning
 from pleach.core.effects import Effect, Observe, Observed, Passed
@@ -33,10 +34,10 @@ from pleach.core.links.session import HEARTBEATS_MISSED_MAX, Session, SessionCon
 from pleach.core.links.upkeep import EndpointState
 from pleach.core.messages import Deliver, FallbackBrokers, Message, Node, unpack
 from pleach.core.messages.runs import Run
-from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
+from pleach.errors import AccessDeniedError, ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
-from pleach.net.own_tls import TlsFiles
+from pleach.net.client_login import PLAIN, Entry
 from pleach.trace.broker_losses import HELD
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class ClientOptions(msgspec.Struct, frozen=True):
     heartbeat: float  # seconds between our heartbeats
     patience: float  # seconds of the broker's silence that end a connection
     observer: Callable[[Observe], None] | None
-    tls: TlsFiles | None = None
+    entry: Entry = PLAIN
+    tenant: str = ""
 
     def observe(self, observed: Sequence[Observe]) -> None:
         """Tell the observer, if there is one."""
@@ -166,7 +168,7 @@ class SessionDriver:
         self._epoch = time.time_ns()
         self._confirmed = 0  # payloads that were confirmed to the broker
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
-        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost, options.tls)
+        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost, options.entry)
         self._connections = BrokerConnections(options.name, options.addresses, owner)
         self._error: ClientError | None = None
         self._turn = LoopTurn(self.settle)
@@ -257,6 +259,8 @@ class SessionDriver:
         machine, endpoint = self.machine, self._endpoint
         assert endpoint is not None, "not started"
         is_free = machine.may_publish and not machine.is_observed
+        if self._options.tenant:
+            attributes = {**attributes, TENANT: self._options.tenant}
         event = machine.draft(attributes, payload)
         if is_free:
             endpoint.publish(machine.broker, event, now=time.monotonic())
@@ -407,6 +411,9 @@ class SessionDriver:
             return
         if isinstance(frame, Bye) and frame.why is ByeReason.BROKEN:
             self._broken(connection, frame.reason)
+            return
+        if isinstance(frame, Bye) and frame.why is ByeReason.DENIED:
+            self._end(AccessDeniedError(self._options.name, frame.reason))
             return
         if isinstance(frame, Bye) and frame.why is ByeReason.ELSEWHERE:
             connection.told(read_told(frame.address))

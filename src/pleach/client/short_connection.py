@@ -15,7 +15,7 @@ from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello, Ping
 from pleach.core.messages import Node
 from pleach.net.addresses import Address
 from pleach.net.blocking_connection import greet
-from pleach.net.own_tls import TlsFiles
+from pleach.net.client_login import PLAIN, Entry
 
 
 class Identity(NamedTuple):
@@ -47,13 +47,14 @@ class ShortConnection:
         *,
         standing: SessionPosition = NO_SESSION,
         broker: Node = "",
-        tls: TlsFiles | None = None,
+        entry: Entry = PLAIN,
     ) -> None:
         hello = Hello(who.name, who.epoch, standing.life, standing.received, standing.said + 1, role="client")
         self._seconds = seconds
-        self._wire, answer = greet(address, hello, seconds, broker=broker, tls=tls)
+        self._wire, answer = greet(address, hello, seconds, broker=broker, entry=entry)
         self.broker = answer.node
         self.life = answer.epoch
+        self.token = answer.token  # for readers
         self.first = answer.first  # payload that the broker has for us
         self.taken = answer.received if answer.peer_epoch == who.epoch else 0  # payloads that it has received from us
 

@@ -124,6 +124,7 @@ class Subscription:
     def __init__(self, name: str, wanted: Filter, client: Client) -> None:
         self.name = name
         self.filter = wanted
+        self.effective = wanted  # what the client's right leaves of it
         self.manual_ack = False
         self._client = client
         self._queue: deque[Receipt] = deque()
@@ -184,6 +185,12 @@ class Subscription:
         self._queue.append(receipt)
         if self._waiting:
             self._wake()
+
+    def narrowed(self, effective: Filter | None) -> None:
+        """The filter in effect; None: the one that was asked for."""
+        if effective not in (None, self.effective):
+            log.warning("subscription %s is narrowed to what the client may see: %s", self.name, effective)
+        self.effective = effective or self.filter
 
     def end(self, error: ClientError | None = None) -> None:
         self._has_ended = True

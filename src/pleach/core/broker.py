@@ -40,9 +40,11 @@ from pleach.core.messages import (
 )
 from pleach.core.messages.runs import Run
 from pleach.core.overlay.context import BrokerContext, RouterMaker
+from pleach.core.overlay.permits import Permits
 from pleach.core.overlay.remote_requests import RemoteRequests
 from pleach.core.overlay.seam import Drop, HeldState, Pass, Passing, ProtocolMachine, Reaction, Seam, join
-from pleach.core.routing.clients import ClientState, ClientTable
+from pleach.core.routing.client_state import ClientState
+from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.router import Router, RoutingConfig
 from pleach.core.routing.run_forwarding import RunForwarding
 from pleach.core.routing.snapshot import RouterState
@@ -64,7 +66,7 @@ class BrokerState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Broker:
-    """`machines`: makers of the protocols that this broker takes part in, besides remote requests and components.
+    """`machines`: makers of the protocols that this broker takes part in, besides those that every broker has.
 
     `address`: where it listens for brokers. `make_router`: makes the routing layer, which may keep more than one table.
     `components`: what it can host, by kind.
@@ -90,7 +92,8 @@ class Broker:
         self._remote_requests = RemoteRequests(self._context)
         self.hosting = self._context.component_host = Hosting(self._context, components)
         self._residents = self.hosting.here
-        made: list[ProtocolMachine] = [self._remote_requests, self.hosting, *(make(self._context) for make in machines)]
+        always = (self._remote_requests, self.hosting, Permits(self._context))
+        made: list[ProtocolMachine] = [*always, *(make(self._context) for make in machines)]
         self._machines = {machine.name: machine for machine in made}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
         assert len(self._machines) == len(made), "two machines have the same name"
@@ -230,6 +233,8 @@ class Broker:
         effects = self._carry_out(handled)
         if handled.request is not None:
             effects += self._handle(OPERATOR, handled.request, now)
+        if handled.on_behalf is not None:
+            effects += self._arrive(*handled.on_behalf)
         return effects
 
     def _carry_out(self, handled: Reaction) -> list[Effect]:

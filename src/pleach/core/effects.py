@@ -6,6 +6,8 @@ The duties of every driver:
 - `SetTimer` replaces a timer of the same name; when it is due, `handle_timer(name)` is called.
 - After `LinkUp` the machine may send at once; messages wait until the link is up. After `LinkDown` the machine sends
   nothing more; the link is closed once all messages have arrived, and messages that still arrive are delivered.
+- After `Withhold` nothing that is queued for the client tells it more than its rights allow; what was sent before was
+  allowed then. A driver without queues (a simulator: all is in flight) has nothing to do.
 - `Observe` goes to the trace only; `Concluded` goes to the requester of the operation, and to the trace.
 """
 
@@ -16,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from pleach.core.access.rights import Rights
 from pleach.core.events.event import Event
 from pleach.core.messages import Message, Node
 from pleach.core.messages.runs import Span
@@ -117,7 +120,14 @@ class Concluded(msgspec.Struct, frozen=True, gc=False):
     refusal: str = ""
 
 
-Effect: TypeAlias = Send | SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded
+class Withhold(msgspec.Struct, frozen=True, gc=False):
+    """A client may see less from now on; events that wait for it may be none of its business (links/withholding.py)."""
+
+    client: Node
+    rights: Rights
+
+
+Effect: TypeAlias = Send | SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded | Withhold
 
 
 class Passed(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer, Withhold
 from pleach.core.messages import OPERATOR, Message, Node, decode, encode
 from pleach.errors import LinkError
 from pleach.scenario.planted_bugs import BrokerMachine
@@ -161,6 +161,8 @@ class TransitionTable:
                     concluded.append(effect)
                 case LinkUp() | LinkDown():
                     pass  # all links that may open exist from the start
+                case Withhold():
+                    pass  # what is queued here is in flight
         has_more = bool(timers or concluded)
         node = self.capture(name)
         return Transition(node, tuple(sends), tuple(seen), tuple(timers), tuple(concluded), has_more=has_more)

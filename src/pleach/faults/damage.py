@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pleach.core.broker import BrokerState
 from pleach.core.events.filter import Filter
 from pleach.core.messages import Layer, Node, Parity, pack, unpack
-from pleach.core.routing.clients import ClientState
+from pleach.core.routing.client_state import ClientState
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.pending_acks import Need, Ticket
 from pleach.core.routing.snapshot import PropagationState, RouterState
@@ -218,7 +218,7 @@ def damaged_clients(known: Mapping[Node, ClientState], hand: Hand) -> dict[Node,
         if Layer.ADVERTISEMENTS in hand.layers:
             advertised = _struck_names(advertised, hand)
             confirmed = {name: None for name in ("ghost0", *advertised) if (name in confirmed) != hand.strikes}
-        sessions[client] = ClientState(own, wanted, advertised, confirmed)
+        sessions[client] = ClientState(own, wanted, advertised, confirmed, former.access)
     return sessions
 
 

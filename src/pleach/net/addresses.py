@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from pleach.errors import AddressError, SettingsError
 SCHEME = "pleach"
 ADDRESSES_MAX = 64
 PORT_MAX = 65_535
+PORT_DIGITS_MAX = 5
 BACKOFF_SECONDS_FIRST = 0.05
 BACKOFF_SECONDS_MAX = 5.0
 
@@ -58,9 +60,27 @@ def parse_address(text: str, *, key: str) -> Address:
     """One address of a setting or request named `key`; port 0 is one to listen at. Raises SettingsError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+    is_port = bool(colon) and port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS_MAX
+    if not is_port or not is_host(host) or int(port) > PORT_MAX:
         raise SettingsError(key, f"{text!r} is no address", "write HOST:PORT, for example 127.0.0.1:7100")
     return Address(host, int(port))
+
+
+def is_host(text: str) -> bool:
+    """Whether this can be the name of a host, or its number; not whether there is one."""
+    try:
+        return bool(text.encode("idna")) and text.isprintable() and not any(each in " /@[]" for each in text)
+    except UnicodeError:  # an empty label, as in a..b, or one that is too long
+        return False
+
+
+@contextmanager
+def unreachable_if_no_host(host: str) -> Iterator[None]:
+    """Raises OSError where a host cannot even be asked for: the libraries raise other errors then."""
+    try:
+        yield
+    except ValueError as error:
+        raise OSError(f"{host!r} is no host: {error}") from None
 
 
 def one_address(text: str) -> Address:
@@ -93,7 +113,7 @@ def _address(part: str, text: str) -> Address:
         host, port = _parts(part)
     except ValueError as error:
         raise AddressError(f"{text!r}: {part!r} is no address ({error}); host:port is wanted") from None
-    if not host or not port:
+    if not is_host(host) or not port:
         raise AddressError(f"{text!r}: {part!r} is no address; host:port is wanted, as in pleach://localhost:7000")
     return Address(host, port)
 

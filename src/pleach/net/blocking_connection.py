@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self, TypeVar
 
-from pleach.core.links.frames import Bye, ByeReason, Frame, FrameReader, Hello, Ping, encode_frame
+from pleach.core.links.frames import Bye, ByeReason, Challenge, Frame, FrameReader, Hello, Ping, encode_frame
 from pleach.core.messages import Node
-from pleach.errors import ClientFencedError, ConnectError, FrameError, SessionLostError, TlsError
-from pleach.net.addresses import Address, backoff, why
-from pleach.net.own_tls import TlsFiles, dialling_side
+from pleach.errors import AccessDeniedError, ClientFencedError, ConnectError, FrameError, SessionLostError, TlsError
+from pleach.net.addresses import Address, backoff, unreachable_if_no_host, why
+from pleach.net.client_login import PLAIN, ClientLogin, Entry
+from pleach.net.own_tls import dialling_side
 from pleach.net.tls_layer import NO_FALLBACK, TlsSide, meaning
 
 RECEIVE_BYTES = 262_144
@@ -33,7 +34,8 @@ class BlockingWire:
     def __init__(self, address: Address, seconds: float, tls: TlsSide | None = None) -> None:
         """Raises OSError where nobody answers, TlsError among them."""
         self._tls = tls
-        self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
+        with unreachable_if_no_host(address.host):
+            self._socket = socket.create_connection((address.host, address.port), min(seconds, DIAL_SECONDS_MAX))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = _secured(self._socket, tls)
@@ -78,10 +80,16 @@ class BlockingWire:
                 raise ConnectionError("the other side closed the connection")
             return data
 
+    @property
+    def peer_certificate(self) -> bytes:
+        """Of the other side, DER; empty without TLS."""
+        shown = self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+        return shown or b""
+
     def check(self, node: Node) -> None:
         """Raises TlsError where the certificate of the other side does not let it go by this name."""
-        if self._tls is not None and isinstance(self._socket, ssl.SSLSocket):
-            self._tls.check(self._socket.getpeercert(binary_form=True), node)
+        if self._tls is not None:
+            self._tls.check(self.peer_certificate, node)
 
     def close(self) -> None:
         self._socket.close()
@@ -110,14 +118,15 @@ class Greeted(NamedTuple):
     hello: Hello
 
 
-def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", tls: TlsFiles | None = None) -> Greeted:
+def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", entry: Entry = PLAIN) -> Greeted:
     """Dial, and be greeted; by this broker and no other, if one is named.
 
     A Hello for a former epoch of this side is skipped: another one follows (session.py, rule 6).
     """
     deadline = time.monotonic() + seconds
-    wire = BlockingWire(address, seconds, dialling_side(tls, broker) if tls is not None else None)
+    wire = BlockingWire(address, seconds, dialling_side(entry.tls, broker) if entry.tls is not None else None)
     try:
+        _log_in(wire, entry.login, hello.node, seconds)
         wire.send(hello)
         answer = wire.receive(seconds)
         while not (isinstance(answer, Hello) and answer.peer_epoch in (0, hello.epoch)):
@@ -130,6 +139,16 @@ def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", t
         wire.close()
         raise ConnectionError(f"{answer.node} answers there, not {broker}")
     return Greeted(wire, answer)
+
+
+def _log_in(wire: BlockingWire, login: ClientLogin, node: Node, seconds: float) -> None:
+    if (opening := login.opening(node)) is not None:
+        wire.send(opening)
+    if login.awaits_challenge:
+        challenge = wire.receive(seconds)
+        if not isinstance(challenge, Challenge):
+            raise FrameError(f"{type(challenge).__name__} instead of a challenge")
+        wire.send(login.answer(challenge, wire.peer_certificate, node))
 
 
 def retried(addresses: Sequence[Address], seconds: float, attempt: Callable[[Address], Answer]) -> Answer:
@@ -160,6 +179,8 @@ def _meaning(bye: Bye) -> Exception:
     match bye.why:
         case ByeReason.FENCED:
             return ClientFencedError(f"another of this name has come since: {bye.reason}")
+        case ByeReason.DENIED:
+            return AccessDeniedError("this client", bye.reason)
         case ByeReason.BROKEN:
             return SessionLostError(f"the session cannot go on: {bye.reason}")
         case _:

@@ -2,8 +2,8 @@
 
     bytes ──▶ FrameReader ──▶ on_frame, on_data          send(frame) ──▶ joined ──▶ one write per turn of the loop
 
-Rule 1: the first frame of the other side is a Hello (or a Bye); it comes within `greeting_seconds_max`, and before it
-        no more than `UNGREETED_BYTES_MAX` are taken.
+Rule 1: the first frame of the other side is a Hello (or a Bye), after a log-in at most (`Login`, `Challenge`); it comes
+        within `greeting_seconds_max`, and before it no more than `UNGREETED_BYTES_MAX` are taken.
 Rule 2: bytes that are no frame end the connection, with the reason logged and given to `on_lost`.
 Rule 3: `on_lost(reason)` is called exactly once, whichever side ended the connection; no `on_frame` comes after it.
 Rule 4: `send` never blocks and never fails. Owners that send a lot heed `is_congested`, `on_congested`, `on_writable`.
@@ -29,15 +29,17 @@ from pleach.core.links.frames import (
     Ack,
     Aside,
     Bye,
+    Challenge,
     Data,
     Frame,
     FrameReader,
     Hello,
+    Login,
     Probe,
     encode_frame,
 )
 from pleach.errors import FrameError, TlsError
-from pleach.net.addresses import Address
+from pleach.net.addresses import Address, unreachable_if_no_host
 from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
@@ -114,6 +116,7 @@ class Reading(msgspec.Struct):
     run_frames: int = RUN_FRAMES_MAX
     is_resting: bool = False  # until its next turn
     is_paused: bool = False  # by its owner
+    is_greeted: bool = False  # a Hello or a Bye has come
 
 
 class Connection(asyncio.Protocol):
@@ -137,6 +140,16 @@ class Connection(asyncio.Protocol):
     @property
     def is_closing(self) -> bool:
         return bool(self._reason) or self._transport is None
+
+    @property
+    def peer_certificate(self) -> bytes:
+        """Of the other side, DER; empty where it has shown none."""
+        return (self.tls.certificate if self.tls is not None else None) or b""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits for the other side to read."""
+        return 0 if self._transport is None else self._joined_bytes + self._transport.get_write_buffer_size()
 
     # What the owner does -------------------------------------------------------------------------------------
 
@@ -176,6 +189,7 @@ class Connection(asyncio.Protocol):
         """End at once; what was not yet written is dropped. `on_lost` follows."""
         self._reason = self._reason or reason
         self._joined.clear()
+        self._joined_bytes = 0
         if self._transport is not None:
             self._transport.abort()
 
@@ -269,7 +283,7 @@ class Connection(asyncio.Protocol):
         for run in self._reading.runs:
             if self.is_closing:
                 return
-            if not self.statistics.frames_received:
+            if not self._reading.is_greeted:
                 self._greet(run[0])
             self.statistics.frames_received += len(run)
             started = loop.time()
@@ -279,7 +293,7 @@ class Connection(asyncio.Protocol):
                 self._reading.is_resting = True
                 self._handlers.turns.wait(self._take_turn)
                 return
-        if not self.statistics.frames_received and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
+        if not self._reading.is_greeted and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
             raise FrameError(f"{UNGREETED_BYTES_MAX:,} bytes and no Hello")
 
     def _adapt_runs(self, seconds: float) -> None:
@@ -334,10 +348,16 @@ class Connection(asyncio.Protocol):
             self.round_trip = known + ROUND_TRIP_WEIGHT * (sample - known)
 
     def _greet(self, frame: Frame) -> None:
-        if not isinstance(frame, Hello | Bye):
-            raise FrameError(f"{type(frame).__name__} before Hello")
-        if self.tls is not None and isinstance(frame, Hello):
-            self.tls.check(frame.node)
+        match frame:
+            case Login() | Challenge():
+                return  # a Hello must follow in time
+            case Hello() if self.tls is not None:
+                self.tls.check(frame.node)
+            case Hello() | Bye():
+                pass
+            case _:
+                raise FrameError(f"{type(frame).__name__} before Hello")
+        self._reading.is_greeted = True
         self._cancel_deadline()
 
     def _refuse_silence(self) -> None:
@@ -385,7 +405,8 @@ async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide
     layer = TlsLayer(tls) if tls is not None else None
     if layer is not None:
         layer.secured = loop.create_future()
-    _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+    with unreachable_if_no_host(host):
+        _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
     if layer is not None and layer.secured is not None:
         try:
             await layer.secured

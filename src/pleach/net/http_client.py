@@ -14,7 +14,7 @@ import msgspec
 
 from pleach.errors import SettingsError, UnreachableError
 from pleach.net.addresses import Address, parse_address, why
-from pleach.net.own_tls import open_streams
+from pleach.net.own_tls import end_streams, open_streams
 
 ANSWER_BYTES_MAX = 64 * 1_048_576  # the whole status of a large broker
 HEAD_BYTES_MAX = 16_384
@@ -96,4 +96,4 @@ async def _exchange(
                 case h11.ConnectionClosed() | h11.PAUSED:
                     raise h11.RemoteProtocolError(NO_BROKER)
     finally:
-        writer.close()
+        end_streams(writer)

@@ -46,6 +46,14 @@ async def open_streams(host: str, port: int, broker: str = "") -> tuple[asyncio.
     return reader, writer
 
 
+def end_streams(writer: asyncio.StreamWriter) -> None:
+    """The answer is there. To close TLS in good order would wait for the other side, which owes nothing more."""
+    if writer.get_extra_info("ssl_object") is None:
+        writer.close()
+    else:
+        writer.transport.abort()
+
+
 def dialling_side(files: TlsFiles, broker: str = "") -> TlsSide:
     """How whoever has these files dials a broker. They are read each time: certificates are renewed.
 

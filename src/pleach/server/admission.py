@@ -3,13 +3,21 @@
 Brokers come by the port for peers: neighbours, brokers that a reconfiguration has linked or is about to unlink, and
 brokers that may join. Any other one is refused, and tries again: a link may be known at its other end first. Features
 have further reasons (`Feature.refuse_hello`), and are asked last.
+
+Rule 1: a role belongs to a port: clients do not come as brokers, nor as stand-ins.
+Rule 2: an epoch is a time of day (opening.py), or less. One from the future is refused: it would fence whoever has the
+        name rightly, for as long as it lies ahead.
+Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch. Only a stand-in is
+        replaced by a newer stand-in: of two, the newer one serves (docs/protocols/healing-live.md).
 """
 
 from __future__ import annotations
 
+import time
+
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import ByeReason, Hello
+from pleach.core.links.frames import BROKER, CLIENT, STAND_IN, ByeReason, Hello
 from pleach.core.messages import Node
 from pleach.server.feature import Feature, Features, HelloRefusal
 from pleach.server.links import LinkTable, Port
@@ -17,6 +25,8 @@ from pleach.server.peer_directory import PeerDirectory
 from pleach.server.settings import NAME_BYTES_MAX
 
 NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
+AHEAD_SECONDS_MAX = 600  # of an epoch: how far two clocks may differ
+ROLES = {Port.CLIENTS: (CLIENT,), Port.PEERS: (BROKER, STAND_IN)}  # readers and meters have no session (daemon.py)
 
 
 class Admission:
@@ -33,7 +43,7 @@ class Admission:
     def refusal(self, hello: Hello, port: Port) -> HelloRefusal | None:
         """Why a connection is refused; None: it is accepted."""
         name, peer = self._broker.name, hello.node
-        if reason := _malformed(hello):
+        if reason := malformed(hello, port):
             return HelloRefusal(ByeReason.REFUSED, reason)
         if peer == name or not self._is_right_port(peer, port):
             reason = f"{name} does not take {peer!r} as a {port.value}: not a name for this port"
@@ -42,18 +52,31 @@ class Admission:
             return HelloRefusal(ByeReason.REFUSED, f"{peer} is a component that {name} hosts: choose another name")
         session = self._endpoint.sessions.get(peer)
         if session is not None and hello.epoch < session.peer_epoch:
-            reason = f"a newer {peer} (epoch {session.peer_epoch}) is known to {name}"
-            return HelloRefusal(ByeReason.FENCED, reason)
+            is_at_work = port is Port.PEERS and self._links.is_up(peer)
+            return HelloRefusal(ByeReason.FENCED, f"a newer {peer} is known to {name}", is_at_work)
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return HelloRefusal(ByeReason.LEAVING, f"{name} has a connection to {peer} already")
         if port is Port.CLIENTS and hello.wants not in ("", name):
             return HelloRefusal(ByeReason.ELSEWHERE, f"this is {name}, not {hello.wants}")
-        return next((found for refuse in self._refusals if (found := refuse(hello, port))), None)
+        refusal = next((found for refuse in self._refusals if (found := refuse(hello, port))), None)
+        if refusal is None and session is not None and hello.epoch > session.peer_epoch:
+            return self._replacing(hello, port)
+        return refusal
 
     def _is_right_port(self, peer: Node, port: Port) -> bool:
         if port is Port.CLIENTS:
             return not self._directory.is_linked(peer)
         return self._directory.is_welcome(peer) or any(welcomes(peer) for welcomes in self._welcomes)
+
+    def _replacing(self, hello: Hello, port: Port) -> HelloRefusal | None:
+        """Refuse a newer broker while the one of its name is connected (rule 3)."""
+        peer, link = hello.node, self._links.get(hello.node)
+        if port is Port.CLIENTS or link is None or not self._links.is_up(peer):
+            return None
+        if hello.role == STAND_IN and link.role == STAND_IN:
+            return None
+        reason = f"{peer} is connected to {self._broker.name}: end that one first, or choose another name"
+        return HelloRefusal(ByeReason.REFUSED, reason)
 
     def _prefers_own(self, peer: Node) -> bool:
         """Where both sides dial, the connection that the smaller name made is the one that stays."""
@@ -61,12 +84,17 @@ class Admission:
         return link is not None and link.is_dialled and self._links.is_up(peer) and self._broker.name < peer
 
 
-def _malformed(hello: Hello) -> str:
-    """What is wrong with a Hello whose numbers cannot be stored, or whose name cannot be shown; empty: nothing."""
+def malformed(hello: Hello, port: Port) -> str:
+    """What is wrong with a Hello in itself, on a connection of this port; empty: nothing."""
     if not 0 < len(hello.node.encode()) <= NAME_BYTES_MAX or not hello.node.isprintable():
         return f"malformed Hello: the name must be 1 to {NAME_BYTES_MAX} printable bytes"
     if hello.epoch <= 0 or hello.first <= 0:
         return "malformed Hello: epoch and first sequence must be above 0"
     if not all(0 <= number < NUMBER_MAX for number in (hello.epoch, hello.peer_epoch, hello.received, hello.first)):
         return f"malformed Hello: numbers must be at least 0 and below {NUMBER_MAX:,}"
+    if hello.role not in ROLES[port]:
+        return f"malformed Hello: {hello.role!r} is no role for the {port.value} port"
+    ahead = hello.epoch / 1e9 - time.time()
+    if ahead > AHEAD_SECONDS_MAX:
+        return f"the epoch of {hello.node} lies {ahead:,.0f} s in the future: set the clocks of both machines"
     return ""

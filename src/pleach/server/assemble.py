@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 from pleach.core.broker import Broker, MachineMaker
 from pleach.core.hosting.component import Factory
@@ -21,8 +22,11 @@ from pleach.core.stabilise.paced import PacedRebuild
 from pleach.errors import SettingsError
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
+from pleach.server.broker_names import BrokerNames
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
+from pleach.server.door.client_door import ClientDoor, OpenDoor
+from pleach.server.door.quotas import PrincipalQuotas
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature, Features
 from pleach.server.healing.guardian import Guardian
@@ -103,12 +107,17 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
     absent, reports = AbsentClients(parts), NeighbourReports(parts)
     leaving = Leaving(parts, absent, on_end)
     security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
+    door = _client_door(parts, settings, security)
+    quotas = PrincipalQuotas(parts, door.principal_of) if door else None
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
         security,
         Dialling(parts.directory, parts.links, dial) if dial else None,
-        Backpressure(parts, absent),
+        BrokerNames(parts),
+        door or OpenDoor(parts),
+        quotas,
+        Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
         reports,
         Guardian(parts, reports),
@@ -123,6 +132,13 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
+
+
+def _client_door(parts: NodeParts, settings: BrokerSettings, security: TransportSecurity | None) -> ClientDoor | None:
+    if settings.access is None:
+        return None
+    certificate = security.own_certificate if security is not None else lambda: b""
+    return ClientDoor(parts, Path(settings.access.file), certificate=certificate)
 
 
 def _stabilising(parts: NodeParts, settings: LeaseSettings | None) -> Stabilising | None:

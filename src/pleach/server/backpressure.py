@@ -12,16 +12,18 @@ Rule 5: above that limit new subscriptions are refused, too: each would leave mo
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from pleach.core.events.filter import Filter
 from pleach.core.links.batch import Batch
 from pleach.core.links.frames import Ping
 from pleach.core.links.session import Session
 from pleach.core.messages import Node
 from pleach.core.mobility.machine import Mobility
+from pleach.core.routing.client_state import weight
 from pleach.server.absence import AbsentClients
 from pleach.server.feature import Feature
-from pleach.server.links import PeerLink
+from pleach.server.links import Pause, PeerLink
 from pleach.server.metrics import MetricSample
 from pleach.server.parts import NodeParts
 
@@ -51,12 +53,13 @@ class StalledConsumers:
 
 
 class Backpressure(Feature):
-    def __init__(self, parts: NodeParts, absent: AbsentClients) -> None:
+    def __init__(self, parts: NodeParts, absent: AbsentClients, *, quota: Callable[[Node], int] = lambda _: 0) -> None:
+        """`quota`: bytes that may wait for a client, if less than the limit for all; 0: none."""
         self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
         self._directory, self._counters, self._settings = parts.directory, parts.counters.clients, parts.settings
         self._publishers, self._clock = parts.gate.publishers, parts.clock
         self._mobility = parts.broker.machine(Mobility)
-        self._absent = absent
+        self._absent, self._quota = absent, quota
         self.outbox_bytes = 0  # of all links together
         self.of_peer: dict[Node, int] = {}
         self.is_tight = False
@@ -88,11 +91,16 @@ class Backpressure(Feature):
 
     def _expel_slow(self, grown: Sequence[Node]) -> bool:
         """Expel clients that have taken too little; whether there was one."""
-        limit = self._settings().limits.outbox_bytes_per_client
-        slow = [peer for peer in grown if self.of_peer[peer] > limit and not self._directory.is_broker(peer)]
+        slow = [
+            peer for peer in grown if self.of_peer[peer] > self._limit(peer) and not self._directory.is_broker(peer)
+        ]
         for peer in slow:
-            self._expel(peer, f"{limit:,} are kept for a client", self._clock())
+            self._expel(peer, f"{self._limit(peer):,} are kept for it", self._clock())
         return bool(slow)
+
+    def _limit(self, client: Node) -> int:
+        limit, quota = self._settings().limits.outbox_bytes_per_client, self._quota(client)
+        return min(limit, quota) if quota else limit
 
     def _expel(self, peer: Node, why: str, now: float) -> None:
         reason = f"{peer} has not taken {self.of_peer[peer]:,} bytes; {why}"
@@ -131,21 +139,21 @@ class Backpressure(Feature):
             self.is_tight = False
             log.info("publishers are read from again")
             for link in self._links.values():
-                link.wire.resume_reading()
-                link.is_paused = False
+                link.resume(Pause.PRESSURE)
         if self.is_tight:
             self._pause_publishers(now)
 
     def _pause_publishers(self, now: float) -> None:
         for peer in self._publishers:
             link = self._links.get(peer)
-            if link is not None and not link.is_paused and link.read_until <= now and self._links.is_up(peer):
-                link.is_paused = True
-                link.wire.pause_reading()
+            if link is not None and not link.paused_by and link.read_until <= now and self._links.is_up(peer):
+                link.pause(Pause.PRESSURE)
 
     def before_tick(self, now: float) -> None:
         for peer, link in self._links.items():
-            if link.is_paused and self._links.is_up(peer):  # it is not read from: its silence says nothing
+            if Pause.PRESSURE in link.paused_by and self._links.is_up(
+                peer
+            ):  # it is not read from: its silence says nothing
                 self._endpoint.receive(peer, Ping(), now=now)
                 self._read_burst(peer, link, now)
 
@@ -153,14 +161,13 @@ class Backpressure(Feature):
         share = self._settings().limits.outbox_bytes_low // (len(self._publishers) + 1)
         if self.of_peer[peer] > share or self.held_bytes:  # else it is not the reason
             link.read_until = now + BURST_SECONDS
-            link.is_paused = False
-            link.wire.resume_reading()
+            link.resume(Pause.PRESSURE)
 
     # At the gate, and for operators --------------------------------------------------------------------------
 
-    def refuse_name(self) -> str:
+    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
         names_max = self._settings().limits.subscriptions
-        if self._broker.sessions.names >= names_max:
+        if self._broker.sessions.names + sum(map(weight, filters)) > names_max:
             name = self._broker.name
             return f"{name} has {names_max:,} subscriptions and advertisements, its limit: try another broker"
         if self.is_tight:

@@ -29,13 +29,15 @@ from pleach.server.feature import Feature
 from pleach.server.links import LinkTable, Wire
 from pleach.server.metrics import DiskCounters
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store
+from pleach.server.store import Store, journal_entry_bytes
 
 PART_BYTES_MAX = 262_144  # received: smaller parts fit sooner where space is short
 FULL_RETRY_SECONDS = 0.25
 QUOTA_RESERVE_SHARE = 8  # publishes are refused once less than an eighth of the quota is free, …
 DISK_RESERVE_BYTES = 64 * 1_048_576  # … or, without a quota, less than this of the disk: refusals are written down too
 JOURNAL_ENTRIES_MAX = 10_000  # then a snapshot takes their place: reading them again at a start takes about a second
+JOURNAL_BYTES_MAX = 1_048_576  # likewise; or as much as the state itself takes, if that is more
+JOURNAL_QUOTA_SHARE = 32  # where space is short, the journal gets no more than this share of the quota
 
 log = logging.getLogger(__name__)
 
@@ -57,16 +59,19 @@ class Committed(NamedTuple):
 
 
 def write(disk: Store, relief: Batch | None, parts: Sequence[SealedBatch], state: bytes | None) -> Committed:
-    """Runs in the worker thread. `state`: captured after the last part, and written with it."""
+    """Runs in the worker thread. `state`: captured after the last part, and written with all of them."""
     started = time.perf_counter()
     written = 0
     try:
         if relief is not None:
             disk.commit(relief)
+        if state is not None:
+            *before, last = (part.batch for part in parts)
+            disk.commit(last, state, before=before)
+            return Committed(len(parts), time.perf_counter() - started, disk.bytes_free())
         for part in parts:
-            is_last = written == len(parts) - 1
-            if part.batch.changes_disk or (is_last and state is not None):
-                disk.commit(part.batch, state if is_last else None)
+            if part.batch.changes_disk:
+                disk.commit(part.batch)
             written += 1
     except StoreFullError as error:
         return Committed(written, time.perf_counter() - started, 0, str(error))
@@ -80,6 +85,23 @@ def shortage(done: Committed, quota: int, *, is_short: bool) -> str:
     reserve = quota // QUOTA_RESERVE_SHARE if quota else DISK_RESERVE_BYTES
     wanted = 2 * reserve if is_short else reserve
     return f"only {done.free:,} bytes are free, {wanted:,} are wanted" if done.free < wanted else ""
+
+
+class JournalBounds(NamedTuple):
+    """When a snapshot takes the place of the journal."""
+
+    entries: int
+    bytes: int
+
+    @classmethod
+    def of(cls, state_bytes: int, quota: int, free: int) -> JournalBounds:
+        """The work of a snapshot grows with the state: one that is large is written less often, if there is space."""
+        size = max(JOURNAL_BYTES_MAX, state_bytes)
+        if quota:
+            size = min(size, quota // QUOTA_RESERVE_SHARE)
+        if quota and free < 2 * (quota // QUOTA_RESERVE_SHARE):
+            size = min(size, quota // JOURNAL_QUOTA_SHARE)
+        return cls(JOURNAL_ENTRIES_MAX, size)
 
 
 class Durable:
@@ -216,6 +238,7 @@ class Committer(Feature):
         self._alarm = Alarm(endpoint, clock, self.touch)
         self._parts: list[SealedBatch] = []
         self._received_bytes = 0  # since the last part was sealed
+        self._free = store.bytes_free() if store else 0  # bytes, after the last commit
         self._commit: asyncio.Task[None] | None = None
         self._is_flush_due = False
         self._is_snapshot_due = False  # the journal does not tell how the state came about
@@ -274,10 +297,15 @@ class Committer(Feature):
 
     def _start_commit(self, disk: DiskThread) -> None:
         parts, relief = tuple(self._parts), self.durable.relief() if self.shortage else None
-        entries = disk.store.journal_length + sum(len(part.batch.journal) for part in parts)
-        is_due = self._is_snapshot_due or entries > JOURNAL_ENTRIES_MAX
+        is_due = self._is_snapshot_due or self._is_journal_long(disk.store, parts)
         state, self._is_snapshot_due = self._endpoint.capture() if is_due else None, False
         self._commit = watched(self._await_commit(disk.write(relief, parts, state), snapshot=state is not None))
+
+    def _is_journal_long(self, store: Store, parts: Sequence[SealedBatch]) -> bool:
+        new = [entry for part in parts for entry in part.batch.journal]
+        bounds = JournalBounds.of(store.state_bytes, self._settings().limits.data_bytes, self._free)
+        size = store.journal_bytes + sum(map(journal_entry_bytes, new))
+        return store.journal_length + len(new) > bounds.entries or size > bounds.bytes
 
     async def _await_commit(self, work: asyncio.Future[Committed], *, snapshot: bool) -> None:
         try:
@@ -285,6 +313,7 @@ class Committer(Feature):
         except Exception as error:  # noqa: BLE001 - StoreBrokenError or worse: nothing is safe from here on
             self._hooks.failed(f"the data directory has failed: {error}")
             return
+        self._free = done.free
         self._counters.commits += 1
         self._counters.commit_seconds += done.seconds
         self._counters.snapshots += snapshot and not done.full

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pleach.core.links.batch import Batch, Journalled
@@ -43,13 +43,13 @@ class CrashingStore(Store):
     crash_hook: CrashHook
     _seen = 0
 
-    def commit(self, batch: Batch, state: bytes | None = None) -> None:
-        before = self._seen
-        self._seen += sum(self._is_meant(entry) for entry in batch.journal)
-        is_here = before < self.crash_hook.nth <= self._seen
+    def commit(self, batch: Batch, state: bytes | None = None, *, before: Sequence[Batch] = ()) -> None:
+        known = self._seen
+        self._seen += sum(self._is_meant(entry) for each in (*before, batch) for entry in each.journal)
+        is_here = known < self.crash_hook.nth <= self._seen
         if is_here and self.crash_hook.is_before:
             _die()
-        super().commit(batch, state)
+        super().commit(batch, state, before=before)
         if is_here:
             _die()
 

@@ -16,16 +16,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import FRAME_BYTES_MAX, Data, Frame, Hello
+from pleach.core.links.frames import FRAME_BYTES_MAX, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
-from pleach.errors import PleachError, SettingsError, TlsError
+from pleach.errors import AccessError, PleachError, SettingsError, TlsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
 from pleach.net.own_tls import own_tls
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
+from pleach.server.door.client_door import ClientDoor
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature
 from pleach.server.http.routes import Route
@@ -81,7 +82,12 @@ class Daemon:
         self._all_gone = asyncio.Event()  # no peer is connected any more
         self.connections = ConnectionTable()
         store, epoch = open_store(settings)
-        self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial)
+        try:
+            self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial)
+        except PleachError:  # settings that name unusable files, for example
+            if store is not None:
+                store.close()
+            raise
 
     @property
     def _security(self) -> TransportSecurity | None:
@@ -182,8 +188,12 @@ class Daemon:
 
     def _greet(self, port: Port, connection: Connection, hello: Frame) -> None:
         """The first frame gives a connection its role."""
-        if not isinstance(hello, Hello):
+        if isinstance(hello, Login) and port is Port.CLIENTS:
+            self._log_in(connection, hello)
+        elif not isinstance(hello, Hello):
             self._end_connection(connection, f"{type(hello).__name__} instead of Hello")
+        elif port is Port.CLIENTS and (reason := self._why_denied(connection, hello)):
+            self._deny(connection, hello.node, reason)
         elif hello.role == METER and port is Port.PEERS:
             self.connections.set(connection, ConnectionRole(RoleKind.METER))
             connection.send(ANSWER)
@@ -199,12 +209,42 @@ class Daemon:
             self._set_peer(connection, hello.node)
             log.info("%s %s is connected from %s", port.value, hello.node, connection.peername)
 
+    def _log_in(self, connection: Connection, login: Login) -> None:
+        door = self.node.features.get(ClientDoor)
+        if door is None:
+            self._deny(connection, login.node, "there is no log-in here: connect without a key or a token")
+            return
+        try:
+            challenge = door.log_in(connection, login)
+        except AccessError as error:
+            self._deny(connection, login.node, str(error))
+        else:
+            if challenge is not None:
+                connection.send(challenge)
+
+    def _why_denied(self, connection: Connection, hello: Hello) -> str:
+        door = self.node.features.get(ClientDoor)
+        try:
+            if door is not None:
+                door.admit(connection, hello)
+        except AccessError as error:
+            return str(error)
+        return ""
+
+    def _deny(self, connection: Connection, name: Node, reason: str) -> None:
+        log.warning("denied %s as %r: %s", connection.peername, name, reason)
+        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+        connection.send(Bye(ByeReason.DENIED, reason))
+        connection.close(reason)
+
     def _end_connection(self, connection: Connection, reason: str) -> None:
         log.warning("connection with %s ended: %s", connection.peername, reason)
         self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
+        if (door := self.node.features.get(ClientDoor)) is not None:
+            door.left(connection)
         if connection.tls is not None and connection.tls.failure is not None:
             self.node.counters.clients.tls_refused += 1
         match self.connections.remove(connection):

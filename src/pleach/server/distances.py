@@ -13,7 +13,7 @@ import asyncio
 from pleach.core.links.frames import Bye, ByeReason, FrameReader, Hello, encode_frame
 from pleach.core.messages import Node
 from pleach.errors import FrameError, SettingsError
-from pleach.net.addresses import parse_address
+from pleach.net.addresses import parse_address, unreachable_if_no_host
 from pleach.net.concurrency import at_most
 from pleach.net.own_tls import open_streams
 
@@ -46,7 +46,8 @@ async def _distance(broker: Node, address: str, hello: bytes) -> float | None:
 
 async def _there_and_back(broker: Node, address: str, hello: bytes) -> float:
     host, port = parse_address(address, key="to")
-    reader, writer = await open_streams(host, port, broker)
+    with unreachable_if_no_host(host):
+        reader, writer = await open_streams(host, port, broker)
     try:
         frames = FrameReader()
         clock = asyncio.get_running_loop().time

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pleach.core.effects import Effect, Passed
+from pleach.core.events.filter import Filter
 from pleach.core.links.batch import Batch
 from pleach.core.links.frames import ByeReason, Frame, Hello
 from pleach.core.messages import Message, Node
@@ -33,6 +34,7 @@ class HelloRefusal(NamedTuple):
 
     why: ByeReason
     reason: str
+    is_at_work: bool = False  # of FENCED: the newer broker is connected here
 
 
 class Feature:
@@ -64,8 +66,8 @@ class Feature:
         """Why no event is accepted from clients just now; empty: they are accepted."""
         return ""
 
-    def refuse_name(self) -> str:
-        """Why no further subscription or advertisement is accepted just now; empty: they are accepted."""
+    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
+        """Why these further subscriptions or advertisements are not accepted just now; empty: they are accepted."""
         return ""
 
     def message_received(self, sender: Node, message: Message) -> None:

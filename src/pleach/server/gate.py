@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import get_args
 
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Passed, Send
+from pleach.core.events.filter import Filter
 from pleach.core.messages import (
     CLIENT_REQUESTS,
     OPERATOR,
@@ -25,26 +27,38 @@ from pleach.core.messages import (
     Farewell,
     Forward,
     Halted,
+    HostingRequest,
     Layer,
     Message,
     Node,
+    OperatorRequest,
+    Permit,
+    Presence,
     Publish,
     PublishRefused,
+    Rejudge,
     Returning,
+    Seek,
+    Sought,
     StandFor,
     Subscribe,
 )
 from pleach.core.messages.runs import Run
+from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.membership.machine import Membership
-from pleach.core.routing.clients import owner, refusal
-from pleach.core.routing.entries import Entry
+from pleach.core.routing.clients import refusal
 from pleach.errors import ProtocolError
 from pleach.server.feature import Feature, Features
 from pleach.server.metrics import Counters
 from pleach.server.settings import NAME_BYTES_MAX
 
-FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
-FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
+# From operators, at this broker's own port for them, and from its driver. No broker asks another one by `Seek`, as
+# machines in the simulator do: operators ask the broker where a request begins (http/operations.py).
+FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved, Permit, Rejudge))
+NOT_FROM_PEERS: frozenset[type] = FROM_ITS_DRIVER | frozenset(
+    (*get_args(OperatorRequest), *get_args(HostingRequest), Seek, Sought, Presence)
+)
+FROM_CLIENTS: frozenset[type] = (CLIENT_REQUESTS | {Farewell, Halted, Returning}) - FROM_ITS_DRIVER
 
 
 class Gate:
@@ -66,7 +80,7 @@ class Gate:
         """
         self._is_client = is_client
         self._refuse_publish = features.hooks(Feature.refuse_publish)
-        self._refuse_name = features.hooks(Feature.refuse_name)
+        self._refuse_names = features.hooks(Feature.refuse_names)
         self._received = features.hooks(Feature.message_received)
         self._handled = features.hooks(Feature.message_handled)
         self._run_received = features.hooks(Feature.run_received)
@@ -100,8 +114,10 @@ class Gate:
             raise ProtocolError(
                 self.name, sender, message, "only brokers and operators send this; it came from a client"
             )
-        if kind in FROM_ITS_DRIVER and sender != OPERATOR:
-            raise ProtocolError(self.name, sender, message, "no broker sends this to another one")
+        if kind in NOT_FROM_PEERS and sender != OPERATOR:
+            raise ProtocolError(
+                self.name, sender, message, "no broker sends this to another one: a peer is no operator"
+            )
 
     def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         match message:
@@ -110,22 +126,21 @@ class Gate:
                 return [Send(sender, PublishRefused(event.id, reason))]
             case Publish():
                 self.publishers[sender] = None
-                return self._route(sender, message, now)
-            case Forward():
-                return self._route(sender, message, now)
-            case Subscribe() | Advertise() if reason := self._why_not(sender, message):
-                self._clients.names_refused += 1
-                return [refusal(sender, message, reason)]
+            case Subscribe() | Advertise() | Returning() if reason := self._why_not(sender, message):
+                requests = _requests_of(message)
+                self._clients.names_refused += len(requests)
+                return [refusal(sender, request, reason) for request in requests]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
-        return self.broker.handle(sender, message, now=now)
+        return self._route(sender, message, now) if message.events else self.broker.handle(sender, message, now=now)
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+        """Handle a message that carries events, whatever wraps them."""
         started = perf_counter()
         effects = self.broker.handle(sender, message, now=now)
         counters = self._events
         counters.match_seconds += perf_counter() - started
-        counters.matches += 1
+        counters.matches += len(message.events)
         kinds = [effect.message.__class__ for effect in effects if isinstance(effect, Send)]
         counters.deliveries += kinds.count(Deliver)
         if isinstance(message, Publish):
@@ -171,20 +186,24 @@ class Gate:
         match message:
             case Publish() if _first(self._refuse_publish):
                 return False
-            case Subscribe() | Advertise() if self._why_not(sender, message):
+            case Subscribe() | Advertise() | Returning() if self._why_not(sender, message):
                 return False
             case _:
                 return self.broker.is_changed_by(sender, message)
 
-    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
-        """Why nothing can be subscribed or advertised under a name; empty where it can."""
-        name = message.subscription if isinstance(message, Subscribe) else message.advertisement
-        if len(name.encode()) > NAME_BYTES_MAX:
-            return f"its name is longer than {NAME_BYTES_MAX} bytes"
-        layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
-        if self.broker.router.has(layer, sender, Entry(owner(sender, name), message.filter)):
-            return ""  # it takes no room, and is confirmed again
-        return _first(self._refuse_name)
+    def _why_not(self, sender: Node, message: Subscribe | Advertise | Returning) -> str:
+        """Why nothing can be subscribed or advertised under the names of a message; empty where it can."""
+        if isinstance(message, Returning) and not ((stand_in := self.broker.machine(StandIn)) and stand_in.has_asked):
+            return ""  # the broker refuses all of it
+        added: list[Filter] = []
+        for request in _requests_of(message):
+            layer, name = _named(request)
+            if len(name.encode()) > NAME_BYTES_MAX:
+                return f"its name is longer than {NAME_BYTES_MAX} bytes"
+            if not self.broker.sessions.holds(layer, sender, name, request.filter):
+                added.append(request.filter)
+        # What is here takes no room, and is confirmed again.
+        return next((reason for refuse in self._refuse_names if (reason := refuse(sender, added))), "") if added else ""
 
     # Peers and state -----------------------------------------------------------------------------------------
 
@@ -209,6 +228,20 @@ class Gate:
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
+
+
+def _requests_of(message: Subscribe | Advertise | Returning) -> Sequence[Subscribe | Advertise]:
+    """What a message asks for; a client that returns asks for all that it had."""
+    if not isinstance(message, Returning):
+        return [message]
+    subscriptions = [Subscribe(name, wanted) for name, wanted in message.subscriptions.items()]
+    return [*subscriptions, *(Advertise(name, wanted) for name, wanted in message.advertisements.items())]
+
+
+def _named(request: Subscribe | Advertise) -> tuple[Layer, str]:
+    if isinstance(request, Subscribe):
+        return Layer.SUBSCRIPTIONS, request.subscription
+    return Layer.ADVERTISEMENTS, request.advertisement
 
 
 def _first(refusals: Sequence[Callable[[], str]]) -> str:

@@ -7,7 +7,7 @@ Rule 2: `wires` is never changed in place, so that a sealed batch keeps the conn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -28,6 +28,9 @@ class Port(Enum):
 class Wire(Protocol):
     """A connection, as far as a broker node cares."""
 
+    @property
+    def unsent_bytes(self) -> int: ...
+
     def send(self, frame: Frame) -> None: ...
 
     def close(self, reason: str = ...) -> None: ...
@@ -37,13 +40,30 @@ class Wire(Protocol):
     def resume_reading(self) -> None: ...
 
 
+class Pause(Enum):
+    """Why a link is not read from."""
+
+    PRESSURE = "too much waits to be taken"
+    QUOTA = "its principal publishes too fast"
+
+
 @dataclass(slots=True)
 class PeerLink:
     wire: Wire
     port: Port
     is_dialled: bool
-    is_paused: bool = False  # not read from (backpressure.py)
-    read_until: float = 0.0  # not paused before
+    role: str = ""  # in its Hello
+    paused_by: set[Pause] = field(default_factory=set)  # not read from while there is a reason
+    read_until: float = 0.0  # not paused before, by pressure
+
+    def pause(self, why: Pause) -> None:
+        self.paused_by.add(why)
+        self.wire.pause_reading()
+
+    def resume(self, why: Pause) -> None:
+        self.paused_by.discard(why)
+        if not self.paused_by:
+            self.wire.resume_reading()
 
 
 class LinkTable(Mapping[Node, PeerLink]):

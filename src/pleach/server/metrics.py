@@ -31,7 +31,14 @@ class ClientCounters(msgspec.Struct):
     ] = 0
     names_refused: Annotated[int, "Subscriptions and advertisements that were refused because a limit was reached."] = 0
     tls_refused: Annotated[int, "Connections that were refused for their TLS or their certificate."] = 0
+    read_confirmed: Annotated[int, "Payloads for clients that readers confirmed in their place."] = 0
     strangers_closed: Annotated[int, "Connections that were refused or ended for what they sent, or did not send."] = 0
+
+
+class DoorCounters(msgspec.Struct):
+    denied: Annotated[int, "Log-ins and connections that the access file did not allow."] = 0
+    slowed: Annotated[int, "Times that a client was not read from since its principal published too fast."] = 0
+    reloads_refused: Annotated[int, "Access files that were not taken over, since something was wrong with them."] = 0
 
 
 class LeaseCounters(msgspec.Struct):
@@ -86,6 +93,7 @@ class Counters:
     def __init__(self) -> None:
         self.events = EventCounters()
         self.clients = ClientCounters()
+        self.door = DoorCounters()
         self.leases = LeaseCounters()
         self.rebuilds = RebuildCounters()
         self.heal = HealCounters()
@@ -120,6 +128,7 @@ class Gauge(NamedTuple):
 
 
 GAUGES = {
+    "pleach_principals": Gauge("Principals in the access file."),
     "pleach_ready": Gauge("Whether all neighbours are up and the store takes data."),
     "pleach_link_up": Gauge("Whether the link to a neighbour is up.", "neighbour"),
     "pleach_link_queue_messages": Gauge("Messages that a neighbour has not confirmed.", "neighbour"),

@@ -3,21 +3,25 @@
     connection ──▶ accept, receive ──▶ Endpoint(Gate(Broker)) ──▶ Committer ──▶ connection
 
 Rule 1: what happens in one turn of the loop is one batch, which is committed before it is transmitted (committer.py).
-Rule 2: a connection of a newer epoch of a peer replaces an older one, which is told. A connection of an older epoch is
-        told that it is fenced, and replaces nothing.
+Rule 2: a connection of a newer epoch of a client replaces an older one, which is told; that of a broker does so only
+        once the older one is gone (admission.py). A connection of an older epoch is told that it is fenced.
+Rule 3: to be fenced ends this process only where it is proven: a neighbour says so that this broker has dialled, and
+        to which the newer one is connected. Whoever comes in by the port for peers may only claim to be a neighbour.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from pleach.core.links.batch import Batch
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, Probe
-from pleach.core.links.session import SessionConfig, SessionPhase
+from pleach.core.links.session import SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
-from pleach.server.admission import Admission
+from pleach.server.admission import Admission, malformed
 from pleach.server.assemble import features_of, first_broker
+from pleach.server.broker_names import BrokerNames
 from pleach.server.committer import CommitHooks, Committer
 from pleach.server.dialling import Dial
 from pleach.server.feature import Feature
@@ -28,12 +32,15 @@ from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
+from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
 from pleach.server.store import Store
 
 EXIT_DISK, EXIT_FENCED = 70, 71
 BESIDE_SESSIONS = (Probe, Aside)  # frames for features only
+
+log = logging.getLogger(__name__)
 
 
 class BrokerNode:
@@ -85,14 +92,13 @@ class BrokerNode:
             self.endpoint.perform(self.gate.resume(now=now), now=now)
             self.directory.take_place(now)
             return
-        saved = store.load()
-        self.endpoint.recover(saved, now=now)
-        if saved.state is not None:
+        journal = recover(self.endpoint, store, now=now)
+        if store.state_bytes:
             self.directory.report_ignored_settings()
         else:
             self.directory.take_place(now)
         batch = self.endpoint.take_batch()
-        self.operations.recall(saved.journal, batch.concluded)
+        self.operations.recall(journal, batch.concluded)
         self.directory.forget_clients()
         store.commit(batch, self.endpoint.capture())
 
@@ -110,14 +116,17 @@ class BrokerNode:
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
             address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(Bye(refusal.why, refusal.reason, address=address))
+            wire.send(Bye(refusal.why, refusal.reason, address=address, is_at_work=refusal.is_at_work))
             wire.close(refusal.reason)
             return refusal.reason
+        if port is Port.PEERS:
+            self.features[BrokerNames].claim(peer)
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
-            self.links[peer].wire.send(Bye(ByeReason.FENCED, f"a newer {peer} has come to {self.broker.name}"))
+            reason = f"a newer {peer} has come to {self.broker.name}"
+            self.links[peer].wire.send(Bye(ByeReason.FENCED, reason, is_at_work=True))
         self.directory.accepted(hello, port)
-        self._take_over(peer, PeerLink(wire, port, is_dialled=False))
+        self._take_over(peer, PeerLink(wire, port, is_dialled=False, role=hello.role))
         self.receive(peer, wire, hello)
         return ""
 
@@ -146,14 +155,30 @@ class BrokerNode:
             return
         if self.links.wires.get(peer) is not wire:
             return  # the rest of a connection that was replaced
-        now = self.clock()
-        if isinstance(frame, Hello) and self.links[peer].is_dialled:
-            self.directory.hello_received(frame)
+        now, link = self.clock(), self.links[peer]
+        if isinstance(frame, Hello) and not self._is_sound(frame, link):
+            return
         for feature in self.features.of_frames.get(frame.__class__, ()):
             feature.frame_received(peer, frame, now)
+        if isinstance(frame, Bye) and frame.why is ByeReason.FENCED and not (link.is_dialled and frame.is_at_work):
+            log.warning(
+                "%s says that a newer %s is known, which is not proven: %s", peer, self.broker.name, frame.reason
+            )
+            frame = Bye(ByeReason.LEAVING, frame.reason)
         if not isinstance(frame, BESIDE_SESSIONS):
             self.endpoint.receive(peer, frame, now=now)
             self.committer.touch()
+
+    def _is_sound(self, hello: Hello, link: PeerLink) -> bool:
+        """Check a Hello also where it is the answer on a connection that was dialled, or the second one."""
+        if reason := malformed(hello, link.port):
+            link.wire.send(Bye(ByeReason.REFUSED, reason))
+            link.wire.close(reason)
+            return False
+        link.role = hello.role
+        if link.is_dialled:
+            self.directory.hello_received(hello)
+        return True
 
     def receive_data(self, peer: Node, wire: Wire, frames: Sequence[Data]) -> None:
         if self.links.wires.get(peer) is wire:
@@ -201,16 +226,9 @@ class BrokerNode:
         return batch
 
     def _sealed(self, batch: Batch) -> bool:
-        for peer, reason in batch.fenced:
-            self._fenced(peer, reason)
-        return sum(sealed(batch) for sealed in self.features.sealed) > 0
-
-    def _fenced(self, peer: Node, reason: str) -> None:
-        """Neighbours know which of two brokers of one name is the older one; from a client it means nothing."""
-        if self.directory.is_broker(peer):
+        for _, reason in batch.fenced:
             self._on_end(EXIT_FENCED, f"another {self.broker.name} is at work: {reason}")
-        else:
-            self.endpoint.sessions[peer].phase = SessionPhase.DOWN
+        return sum(sealed(batch) for sealed in self.features.sealed) > 0
 
     def _committed(self, batch: Batch) -> None:
         if not (batch.dial or batch.retired or batch.observed or batch.concluded):

@@ -33,8 +33,8 @@ class Row(NamedTuple):
 _recipients = msgspec.msgpack.Decoder(list[tuple[int, int]])
 
 
-def encode_row(row: Row) -> tuple[int, bytes, bytes]:
-    return row.id, msgspec.msgpack.encode(row.recipients), row.payload
+def encode_recipients(recipients: list[tuple[int, int]]) -> bytes:
+    return msgspec.msgpack.encode(recipients)
 
 
 def decode_recipients(data: bytes) -> list[tuple[int, int]]:
@@ -46,10 +46,12 @@ class OutboxChange(NamedTuple):
     """What a batch does to sessions and outbox."""
 
     sessions: list[tuple[int, Node, int, int, int]]
+    sessions_added: int  # how many of them are not on disk yet
     confirmed: Counter[int]  # rows of the outbox, each with how many recipients have confirmed it now
     finished: list[int]  # those that nobody waits for any more
     rows: list[Row]
     queued: list[tuple[Node, int]]  # who waits for which row, in order
+    rewritten: list[tuple[Node, int, int]]  # who waits for which row now, under which sequence
     forgotten: dict[Node, int]  # sessions that end, by peer
     sequence_floor: int  # beyond all that was ever queued for them
 
@@ -60,7 +62,11 @@ class Backlog:
 
     session: int
     first: int = 1
+    is_on_disk: bool = False
     rows: deque[int] = field(default_factory=deque)
+
+    def row(self, sequence: int) -> int:
+        return self.rows[sequence - self.first]
 
 
 class Outboxes:
@@ -74,7 +80,7 @@ class Outboxes:
     def of(cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]]) -> Self:
         """From the disk. A row may list forgotten sessions: a later one of the same number counts from beyond."""
         outboxes = cls()
-        outboxes._peers = {peer: Backlog(session, first) for session, peer, first in sessions}
+        outboxes._peers = {peer: Backlog(session, first, is_on_disk=True) for session, peer, first in sessions}
         by_session = {waiting.session: waiting for waiting in outboxes._peers.values()}
         outboxes._next_session = max(by_session, default=0) + 1
         slots: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -84,7 +90,7 @@ class Outboxes:
                     slots[session].append((sequence, row))
             outboxes._next_row = row + 1
         for session, waiting in by_session.items():
-            waiting.rows.extend(row for _, row in sorted(slots[session]))
+            waiting.rows.extend(row for _, row in sorted(dict(slots[session]).items()))  # the last row counts
             outboxes._unconfirmed.update(waiting.rows)
         return outboxes
 
@@ -92,16 +98,33 @@ class Outboxes:
         """What the batch will change. Nothing changes yet, as the disk may be full; but session numbers stay given."""
         sessions: list[tuple[int, Node, int, int, int]] = []
         rows: list[int] = []
+        added = 0
         for peer, (_, peer_epoch, received, first) in batch.progress.items():
             waiting = self._peers.get(peer) or self._admit(peer)
             reached = max(first, waiting.first)  # an older batch may come late, after confirmations went ahead of it
             sessions.append((waiting.session, peer, peer_epoch, received, reached))
+            added += not waiting.is_on_disk
             rows.extend(islice(waiting.rows, reached - waiting.first))
         forgotten, floor = self._forgotten(batch)
         rows.extend(row for peer in forgotten for row in self._peers[peer].rows)
+        placed, queued = self._place(batch)
+        rewritten = self._rewritten(batch, placed)
+        rows.extend(self._peers[peer].row(sequence) for peer, sequence, _ in rewritten)
         confirmed = Counter(rows)
         finished = [row for row, count in confirmed.items() if count == self._unconfirmed[row]]
-        return OutboxChange(sessions, confirmed, finished, *self._place(batch), forgotten, floor)
+        return OutboxChange(sessions, added, confirmed, finished, placed, queued, rewritten, forgotten, floor)
+
+    def _rewritten(self, batch: Batch, placed: list[Row]) -> list[tuple[Node, int, int]]:
+        """A rewritten payload is a new row; a later row stands for what an earlier one says of the same sequence."""
+        rewritten = []
+        for peer, sequence, payload in batch.rewritten:
+            waiting, progress = self._peers.get(peer), batch.progress.get(peer)
+            first = max(waiting.first if waiting else 0, progress.first if progress else 0)
+            if waiting is None or peer in batch.forgotten or sequence < first:
+                continue  # confirmed, or void
+            placed.append(Row(self._next_row + len(placed), [(waiting.session, sequence)], payload))
+            rewritten.append((peer, sequence, placed[-1].id))
+        return rewritten
 
     def _forgotten(self, batch: Batch) -> tuple[dict[Node, int], int]:
         known = {peer: self._peers[peer] for peer in batch.forgotten if peer in self._peers}
@@ -131,11 +154,13 @@ class Outboxes:
 
     def apply(self, change: OutboxChange) -> None:
         """The change is on the disk."""
+        for peer, sequence, row in change.rewritten:
+            self._peers[peer].rows[sequence - self._peers[peer].first] = row
         for _, peer, _, _, first in change.sessions:
             waiting = self._peers[peer]
             for _ in range(min(first - waiting.first, len(waiting.rows))):
                 waiting.rows.popleft()
-            waiting.first = first
+            waiting.first, waiting.is_on_disk = first, True
         for row, count in change.confirmed.items():
             self._unconfirmed[row] -= count
         for row in change.finished:

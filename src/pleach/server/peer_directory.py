@@ -19,6 +19,7 @@ from pleach.core.messages import Node, StandFor
 from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
 from pleach.net.addresses import BrokerAddresses
 from pleach.server.links import LinkTable, Port
+from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.settings import BrokerSettings
 
 ADDRESS_CHARACTERS_MAX = 512
@@ -35,6 +36,7 @@ class PeerDirectory:
         self._endpoint = endpoint
         self._links = links
         self._settings = settings
+        self.tokens = ReaderTokens(settings().data_dir)
         self.places = BrokerAddresses()  # where this broker is found
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
         self.mates: dict[Node, str] = {}  # addresses of stand-ins that are to be neighbours of this one
@@ -84,7 +86,10 @@ class PeerDirectory:
     def accepted(self, hello: Hello, port: Port) -> None:
         """A connection was accepted."""
         if port is Port.CLIENTS:
-            self._endpoint.admit(hello.node).introduction.role = self._role_for_clients
+            session = self._endpoint.admit(hello.node)
+            own, is_new = session.introduction, session.peer_epoch not in (0, hello.epoch)
+            own.role, own.token = self._role_for_clients, self.tokens.of(hello.node, hello.epoch)
+            own.former = hello.epoch - 1 if is_new else 0
         else:
             self.introduce(hello.node)
             self.hello_received(hello)

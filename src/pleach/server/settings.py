@@ -9,6 +9,7 @@
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
+    access = { file = "access.toml" }   PLEACH_ACCESS_FILE=access.toml    --access access.toml
     tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
@@ -33,6 +34,7 @@ from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import SettingsError, place_and_reason
 from pleach.net.addresses import host_of, is_loopback, parse_address
+from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings, tls_complaints
 from pleach.server.healing.settings import HealSettings, StandInSettings, heal_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
@@ -113,6 +115,7 @@ class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
 class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
     """All settings of a broker process; these last ones are about the process itself."""
 
+    access: AccessSettings | None = None  # None: whoever connects may do everything
     components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
@@ -149,6 +152,7 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
 TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
     {
         "limits": ("PLEACH_LIMIT_", BrokerLimits),
+        "access": ("PLEACH_ACCESS_", AccessSettings),
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
@@ -318,7 +322,7 @@ def _choice_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str
 
 def _exposure_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     """Who listens to other machines needs both doors: who is who, and who may what."""
-    missing = [f"[{key}]" for key in ("tls", "access") if getattr(settings, key, None) is None]
+    missing = [f"[{key}]" for key in ("tls", "access") if getattr(settings, key) is None]
     if settings.insecure or not missing:
         return
     for key in ("client_listen", "peer_listen", "admin_listen"):

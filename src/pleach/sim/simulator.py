@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias, assert_never
 
-from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer, Withhold
 from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
 from pleach.sim.links import LinkListener, Links, SimLink
@@ -28,7 +28,7 @@ ObserveListener = Callable[[float, Node, Observe], None]
 ConcludedListener = Callable[[float, Node, Concluded], None]
 
 # Effects other than Send.
-OtherEffect: TypeAlias = SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded
+OtherEffect: TypeAlias = SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded | Withhold
 
 
 class Machine(Protocol):
@@ -232,6 +232,8 @@ class Simulator:
             case Concluded():
                 if self.on_concluded:
                     self.on_concluded(self.now, node, effect)
+            case Withhold():
+                pass  # links have no queues: all is in flight
             case _:
                 assert_never(effect)
 

@@ -46,7 +46,7 @@ def test_it_says_what_it_has_and_sends_again_what_was_not_confirmed():
     tell(machine, Published(EventId("c", 0, 1)))
     tell(machine, Deliver(event(4)))
     first, *rest = sent(machine.peer_reset("x"))
-    assert first == Returning(True, [EventId("p", 0, 4)], {"s": WANTED}, {})
+    assert first == Returning(True, [EventId("p", 0, 4)], {"s": WANTED}, {}, again=[EventId("c", 0, 3)])
     assert [message.event.id.sequence for message in rest] == [2, 3]
     assert [message.event.id.sequence for message in sent(machine.peer_reset("x"))[1:]] == [2, 3]
 
@@ -94,7 +94,7 @@ def test_publications_wait_until_the_stand_in_knows_the_advertisements():
     machine.advertise("a", WANTED)
     tell(machine, Advertised("a"))
     machine.publish({"topic": "a"})
-    assert sent(machine.peer_reset("x")) == [Returning(True, [], {}, {"a": WANTED})]
+    assert sent(machine.peer_reset("x")) == [Returning(True, [], {}, {"a": WANTED}, again=[EventId("c", 0, 1)])]
     assert [type(message) for message in sent(tell(machine, Advertised("a")))] == [Publish]
 
 

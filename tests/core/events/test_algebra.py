@@ -226,12 +226,12 @@ def test_beyond_the_bound_the_answers_are_the_safe_ones(monkeypatch):
     holding, begun, without = f("s LIKE '%a%'"), f("s LIKE 'ba%'"), f("s NOT LIKE '%a%'")
     assert covers(holding, begun)
     assert not overlaps(begun, without)
-    text_automaton.find_word.cache_clear()
+    text_automaton.remembered_search.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(text_automaton, "STEPS_MAX", 1)
         assert not covers(holding, begun)
         assert overlaps(begun, without)
-    text_automaton.find_word.cache_clear()
+    text_automaton.remembered_search.cache_clear()
 
 
 PATTERNS = [

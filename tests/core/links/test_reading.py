@@ -11,7 +11,7 @@ from pleach.core.links.session import Session, SessionState
 from pleach.core.messages import Deliver
 from pleach.core.messages.runs import encode_event, encode_run, messages_in
 
-BROKER_EPOCH, EPOCH = 7, 3
+BROKER_EPOCH, EPOCH, TOKEN = 7, 3, "shown"
 
 
 def payload(count, size=0):
@@ -24,7 +24,7 @@ def session(*payloads, first=1):
 
 
 def hello(epoch=EPOCH, peer_epoch=BROKER_EPOCH):
-    return Hello("c", epoch, peer_epoch, 0, 1, role=READER)
+    return Hello("c", epoch, peer_epoch, 0, 1, role=READER, token=TOKEN)
 
 
 def read_all(held, after, upto, visible):
@@ -107,11 +107,11 @@ def test_what_was_given_up_is_a_gap_even_for_who_has_all_of_it():
     ],
 )
 def test_another_life_is_refused(held, said, why):
-    assert refusal(held, said, BROKER_EPOCH).why is why
+    assert refusal(held, said, BROKER_EPOCH, TOKEN).why is why
 
 
 def test_this_life_is_not_refused():
-    assert refusal(session(), hello(), BROKER_EPOCH) is None
+    assert refusal(session(), hello(), BROKER_EPOCH, TOKEN) is None
 
 
 def test_what_a_reader_confirms_goes_and_a_connection_goes_on_behind_it():
@@ -123,3 +123,11 @@ def test_what_a_reader_confirms_goes_and_a_connection_goes_on_behind_it():
     assert (held.first, held.last, held.unconfirmed) == (3, 3, 1)
     assert held.queue(payload(2)) == 4
     assert [frame.sequence for frame in held.pump(now=0.0)] == [4]
+
+
+def test_who_has_not_the_token_learns_nothing():
+    """Neither whether there is such a client, nor whether the epoch is too low or too high."""
+    told = {refusal(held, hello(epoch), BROKER_EPOCH, "other") for held in (None, session()) for epoch in (2, 3, 4)}
+    (bye,) = told
+    assert bye.why is ByeReason.REFUSED
+    assert str(EPOCH) not in bye.reason

@@ -12,7 +12,25 @@ from hypothesis import strategies as st
 
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.messages import AnyMessage, Forward, Layer, Message, Publish, council, decode, encode
+from pleach.core.messages import (
+    AnyMessage,
+    Connect,
+    FallbackBrokers,
+    Forward,
+    Installed,
+    Layer,
+    Lock,
+    Message,
+    NeighbourAddress,
+    NeighbourReport,
+    Publish,
+    Redirect,
+    council,
+    decode,
+    encode,
+    ring,
+)
+from pleach.core.messages.base import NetworkAddress
 from pleach.core.messages.requests import NodePath
 from pleach.errors import EventError
 
@@ -43,7 +61,11 @@ OF_TYPE = {
     "bytes": st.binary(max_size=8),
 }
 
-BOUNDED = {council.Natural: st.integers(0, 2**32), council.Level: st.integers(0, 31)}
+BOUNDED = {
+    council.Natural: st.integers(0, 2**32),
+    council.Level: st.integers(0, 31),
+    NetworkAddress: st.sampled_from(["", "a:1", "a.example:7200", "[::1]:7200", "127.0.0.1:0"]),
+}
 
 
 def made(kind, events=events):
@@ -59,6 +81,8 @@ def of_type(kind, events):
         return st.lists(names, min_size=1, max_size=3)
     if kind == council.BrokerPath:
         return st.lists(made(council.BrokerOnPath), min_size=1, max_size=3)
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        return st.lists(of_type(get_args(kind)[0], events), max_size=3).map(tuple)
     if get_origin(kind) is Annotated:
         return of_type(get_args(kind)[0], events) if kind not in BOUNDED else BOUNDED[kind]
     parts = [st.none() if part is types.NoneType else of_type(part, events) for part in parts_of(kind)]
@@ -133,6 +157,10 @@ def with_event(kind, event):
 
 
 def simplest(kind):
+    if types.NoneType in get_args(kind):
+        return None
+    if get_origin(kind) is Annotated:
+        return simplest(get_args(kind)[0])
     kind = get_origin(kind) or kind
     return next(iter(kind)) if issubclass(kind, Enum) else kind()
 
@@ -188,3 +216,48 @@ def test_an_event_that_is_none_is_refused_whatever_wraps_it(kind, odd):
 def test_what_is_no_message_is_refused(data):
     with pytest.raises(msgspec.DecodeError):
         decode(data)
+
+
+HOSTILE = [
+    Connect("o", "a..b:7200"),
+    Connect("o", "a\n:1"),
+    Lock("o", "a" * 256, "b", "c"),
+    Lock("o", "a\n", "b", "c"),
+    Redirect("b", "x" * 64 + ":1"),
+    Redirect("b", "a:1", 2**63),
+    Installed(Layer.SUBSCRIPTIONS, 2**63),
+    NeighbourReport(NeighbourAddress(admin="a b:1"), {}, "", {}, {}),
+    FallbackBrokers(["nonsense"]),
+]
+
+
+@pytest.mark.parametrize("message", HOSTILE, ids=repr)
+def test_names_numbers_and_addresses_that_cannot_be_are_not_decoded(message):
+    with pytest.raises(msgspec.ValidationError):
+        decode(encode(message))
+
+
+def test_every_number_in_a_message_is_bounded():
+    """Those of a ring travel in datagrams, and are bounded by its circle (core/ring/)."""
+    unbounded = {(kind.__name__, name) for kind, name in _integers() if kind.__module__ != ring.__name__}
+    assert unbounded == set()
+
+
+def _integers():
+    """Fields of plain integers, in all structs that travel."""
+    todo, seen = list(get_args(AnyMessage)), set()
+    while todo:
+        kind = todo.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        for field in msgspec.structs.fields(kind):
+            types_in = [field.type]
+            while types_in:
+                inner = types_in.pop()
+                if inner is int:
+                    yield kind, field.name
+                if get_origin(inner) is not Annotated:
+                    types_in += get_args(inner)
+                if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+                    todo.append(inner)

@@ -29,6 +29,7 @@ from pleach.core.messages import (
     TableEntries,
 )
 from pleach.core.messages import Testimony as Evidence  # pytest takes what begins with Test for tests
+from pleach.core.overlay.healing import stand_in
 from pleach.core.overlay.healing.stand_in import GRACE, StandIn, StandInPhase
 from pleach.core.overlay.healing.witness import FREE, FREE_LOOKS_MAX, FREE_SECONDS
 from pleach.core.routing.router import RoutingConfig
@@ -77,8 +78,8 @@ def serving(a=None, b=None, ordering="causal"):
     return machine, effects
 
 
-def returning(marks=(), *, own_events=True):
-    return Returning(own_events, list(marks), {"s": TOPIC}, {})
+def returning(marks=(), *, own_events=True, again=()):
+    return Returning(own_events, list(marks), {"s": TOPIC}, {}, again=list(again))
 
 
 class TestGathering:
@@ -267,7 +268,7 @@ class TestClients:
     def test_what_it_sends_again_and_a_neighbour_has(self, ordering, to_b):
         """a has it, b lacks it: with causal order it is too late for b."""
         machine, _ = serving(evidence("a", marks=[event(1, "c").id]), ordering=ordering)
-        give(machine, "c", returning())
+        give(machine, "c", returning(again=[event(1, "c").id]))
         effects = give(machine, "c", Publish(event(1, "c")))
         assert len(sends(effects, "c", Published)) == 1
         assert len(sends(effects, "b", Forward)) == to_b
@@ -278,8 +279,33 @@ class TestClients:
     def test_what_another_client_had_got_is_too_late_as_well(self):
         machine, _ = serving()
         give(machine, "d", returning([event(1, "c").id]))
-        give(machine, "c", returning())
+        give(machine, "c", returning(again=[event(1, "c").id]))
         assert sends(give(machine, "c", Publish(event(1, "c"))), "b") == []
+
+    @pytest.mark.parametrize("is_late", [False, True])
+    def test_what_a_client_says_of_others_takes_none_of_their_new_events(self, is_late):
+        machine, _ = serving()
+        if is_late:
+            machine.handle_timer(GRACE, now=5.0)
+        for liar in ("d", "e"):
+            give(machine, liar, returning([EventId("c", 2**63 - 1, 2**63 - 1)], again=[event(9, "c").id]))
+        assert phase(machine) is (StandInPhase.IDLE if is_late else StandInPhase.SERVING)
+        give(machine, "c", returning(again=[event(1, "c").id]))
+        assert sends(give(machine, "c", Publish(event(1, "c"))), "b") == []  # in doubt: some may have answered it
+        assert len(sends(give(machine, "c", Publish(event(2, "c"))), "b", Forward)) == 1
+
+    def test_publishers_that_clients_report_are_bounded(self, monkeypatch):
+        monkeypatch.setattr(stand_in, "SEEN_MAX", 2)
+        machine, _ = serving()
+        give(machine, "d", returning([event(1, publisher).id for publisher in "uvw"]))
+        give(machine, "w", returning(again=[event(1, "w").id]))
+        assert len(sends(give(machine, "w", Publish(event(1, "w"))), "b", Forward)) == 1
+
+    def test_nobody_returns_to_a_broker_that_stands_in_for_none(self):
+        machine = broker()
+        with pytest.raises(ProtocolError, match="no client was asked to return here"):
+            give(machine, "c", returning())
+        assert "c" not in machine.sessions
 
     def test_one_that_comes_too_late_begins_anew(self):
         machine, _ = serving(evidence("a", entries=[Sent(event(1))]))
@@ -292,7 +318,7 @@ class TestClients:
     def test_what_one_sends_again_that_comes_too_late_goes_to_nobody_if_anybody_has_it(self, ordering):
         machine, _ = serving(evidence("a", marks=[event(1, "c").id]), ordering=ordering)
         machine.handle_timer(GRACE, now=5.0)
-        give(machine, "c", returning())
+        give(machine, "c", returning(again=[event(1, "c").id]))
         assert [type(m) for m in sends(give(machine, "c", Publish(event(1, "c"))))] == [Published]
         assert len(sends(give(machine, "c", Publish(event(2, "c"))), "b", Forward)) == 1
         machine.handle_timer(GRACE, now=10.0)

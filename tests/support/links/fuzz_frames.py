@@ -19,11 +19,14 @@ from pleach.core.links.frames import (
     Aside,
     Bye,
     ByeReason,
+    Challenge,
     Data,
     Extent,
     Frame,
     FrameReader,
     Hello,
+    Login,
+    LoginKind,
     Ping,
     Probe,
     Read,
@@ -67,6 +70,8 @@ SAMPLES: tuple[Frame, ...] = (
     Read(40, 57, 1_000, is_survey=True),
     Extent(57, 41, 60),
     Aside(b"to whom it may concern"),
+    Login(LoginKind.TOKEN, "alice", b"a.b.c"),
+    Challenge(bytes(32)),
 )
 MESSAGES: tuple[Message, ...] = (
     Attach(),

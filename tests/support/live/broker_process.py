@@ -16,7 +16,7 @@ from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import FrameReader, encode_frame
+from pleach.core.links.frames import CLIENT, FrameReader, encode_frame
 from pleach.core.links.session import SessionConfig, SessionPhase
 
 PATIENCE_SECONDS = float(
@@ -159,7 +159,7 @@ class RawClient:
         self.observed = []
         self.byes = []
         self.fenced = []
-        self.endpoint.admit(broker.name)
+        self.endpoint.admit(broker.name).introduction.role = CLIENT
         if attach:
             self.do(self.machine.attach())
 

@@ -22,7 +22,7 @@ from statistics import quantiles
 import msgspec
 
 import pleach
-from support.live import hostile_http  # noqa: F401 - its acts are among ACTS
+from support.live import hostile_filter_acts, hostile_http, hostile_protocol_acts  # noqa: F401 - their acts are among ACTS
 from support.live.broker_process import BrokerProcess, address, processes
 from support.live.health_watch import HealthWatch
 from support.live.hostile_acts import ACTS, subscribe_a_lot

@@ -19,6 +19,7 @@ import msgspec
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import (
+    CLIENT,
     FRAME_BYTES_MAX,
     Ack,
     Bye,
@@ -162,7 +163,8 @@ async def hostile_names(rng: Random, target: Target) -> None:
 @act
 async def impossible_progress(rng: Random, target: Target) -> None:
     """`received` beyond what was sent, for the broker's life that its Hello names."""
-    hello = Hello(f"hostile-{rng.randrange(NAMES)}", time.time_ns(), rng.getrandbits(60), rng.getrandbits(60), 2**61)
+    numbers = (time.time_ns(), rng.getrandbits(60), rng.getrandbits(60), 2**61)
+    hello = Hello(f"hostile-{rng.randrange(NAMES)}", *numbers, role=CLIENT)
     await say(target.client, encode_frame(hello), encode_frame(Data(2**61, encode(Attach()))))
 
 
@@ -287,6 +289,22 @@ async def subscribe_a_lot(rng: Random, target: Target, count: int) -> None:
     async with connected(target.client) as connection:
         await send(connection, greeting(rng), b"".join(raw_messages(*asked, [wire_tag(Detach)])))
         await hear_out(connection, LINGER_SECONDS_MAX)
+
+
+@act
+async def pairs_of_subscriptions(rng: Random, target: Target) -> None:
+    """Nothing is left of them but what a broker writes down: its journal."""
+    size, count = rng.choice([(3_000, 400), (20, 2_000)])
+    async with connected(target.client) as connection:
+        await send(connection, greeting(rng), *subscribed_and_withdrawn(size, count))
+        await hear_out(connection, LINGER_SECONDS_MAX)
+
+
+def subscribed_and_withdrawn(size: int, count: int) -> list[bytes]:
+    """Frames of so many subscriptions with a filter of this size, each withdrawn at once; the client then leaves."""
+    asked = ([wire_tag(Subscribe), "s", f"hostile = '{n}{'x' * size}'", False] for n in range(count))
+    pairs = (message for subscribe in asked for message in (subscribe, [wire_tag(Unsubscribe), "s"]))
+    return raw_messages(*pairs, [wire_tag(Detach)])
 
 
 @act

@@ -4,7 +4,7 @@ import asyncio
 
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Ack, Bye, Data, Hello
+from pleach.core.links.frames import BROKER, CLIENT, Ack, Bye, Data, Hello
 from pleach.core.messages import Attach, Publish, Subscribe, encode
 from pleach.core.messages.runs import decode_all
 from pleach.server.links import Port
@@ -17,6 +17,8 @@ SUBSCRIBED = (Attach(), Subscribe("s", parse_filter("n >= 0")))
 
 
 class Wire:
+    unsent_bytes = 0
+
     """A connection that keeps what is sent."""
 
     def __init__(self):
@@ -58,7 +60,8 @@ class World:
 
     def come(self, name, *messages, epoch=5, peer_epoch=0, received=0, first=1, door=Port.CLIENTS):
         wire = Wire()
-        assert not self.node.accept(wire, Hello(name, epoch, peer_epoch, received, first), door)
+        role = CLIENT if door is Port.CLIENTS else BROKER
+        assert not self.node.accept(wire, Hello(name, epoch, peer_epoch, received, first, role=role), door)
         self._said[name] = first - 1
         self.say(name, wire, *messages)
         return wire

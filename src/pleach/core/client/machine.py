@@ -15,7 +15,7 @@ from typing import get_args
 
 from pleach.core.client.state import RENEW, ROUNDS_UNANSWERED_MAX, ClientMachineState, RenewalClock, unpublished
 from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Passed, Send
-from pleach.core.events.event import Event, EventId, Value, check_content
+from pleach.core.events.event import WITHHELD, Event, EventId, Value, check_content
 from pleach.core.events.filter import Filter
 from pleach.core.messages import (
     CONFIRMED_TOGETHER_MAX,
@@ -224,13 +224,13 @@ class ClientMachine:
             return [*self._answered_on_the_way(reply), *self._resettled()]
         match reply:
             case Deliver(event):
-                return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
+                return [Observe(Observed.DELIVER, event=event)] if self.is_observed and event != WITHHELD else []
             case Published():
                 return self._published(sender, reply)
             case PublishRefused():
                 return [unpublished(reply)]
-            case Subscribed(name):
-                return self._subscribed(name)
+            case Subscribed():
+                return self._subscribed(reply)
             case Unsubscribed(name):
                 self._state.unanswered.ended.pop(name, None)
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
@@ -290,8 +290,11 @@ class ClientMachine:
             self._state.unconfirmed.remove(advertisement)
         return self._release()
 
-    def _subscribed(self, subscription: str) -> Sequence[Effect]:
+    def _subscribed(self, reply: Subscribed) -> Sequence[Effect]:
         """A renewed request may be confirmed twice; the second must not be taken for a later subscription's."""
+        subscription = reply.subscription
+        if reply.is_change:
+            return [self._state.changed(reply)]
         if subscription in self._state.unanswered.ended:
             return []
         self._state.unanswered.asked.pop(subscription, None)

@@ -14,7 +14,7 @@ import msgspec
 
 from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Effect, Observe, Observed, Send
-from pleach.core.events.event import EventId
+from pleach.core.events.event import WITHHELD, EventId
 from pleach.core.messages import (
     Advertise,
     ClientRequest,
@@ -76,7 +76,7 @@ class ReturningClient(ClientMachine):
     def _note(self, message: Message) -> None:
         memory = self._remembered
         match message:
-            case Deliver(event):
+            case Deliver(event) if event != WITHHELD:
                 note(memory.got, event.id)
             case Published(last):
                 memory.unconfirmed = [each for each in memory.unconfirmed if not _is_upto(each, last)]
@@ -112,9 +112,10 @@ class ReturningClient(ClientMachine):
         state.unconfirmed = list(advertised)
         got, heard = in_order(memory.got), in_order(memory.heard)
         ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
+        last = [each.event.id for each in again if isinstance(each, Publish)][-1:]
         return [
             *heard_early,
-            Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard)),
+            Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard, last)),
             *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
             *self._release(),
         ]

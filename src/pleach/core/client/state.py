@@ -23,6 +23,7 @@ from pleach.core.messages import (
     Renewed,
     Resume,
     Subscribe,
+    Subscribed,
     Unadvertise,
 )
 from pleach.core.mobility.phases import ClientPhase
@@ -91,6 +92,12 @@ class ClientMachineState(msgspec.Struct, array_like=True):
                 self.local = [each for each in self.local if each != name]
             case Layer.ADVERTISEMENTS if name in self.unconfirmed and self.advertisements.get(name) == wanted:
                 del self.advertisements[name]
+
+    def changed(self, reply: Subscribed) -> Observe:
+        """The observation of a right that has changed what is in effect of a subscription."""
+        effective = reply.effective or self.subscriptions.get(reply.subscription)
+        text = effective.text if effective else ""
+        return Observe(Observed.STATE, subscription=reply.subscription, filter=text, detail="rights have changed")
 
     def note_advertised(self, message: Publish | Advertise | Unadvertise, *, is_leased: bool) -> None:
         match message:

@@ -103,11 +103,12 @@ ANY = Constraint(TypeConstraint.ANY)
 class Conjunction:
     """One constraint per attribute, all of which must hold. An empty one matches every event."""
 
-    __slots__ = ("_hash", "constraints")
+    __slots__ = ("_hash", "constraints", "is_satisfiable")
 
     def __init__(self, constraints: Mapping[str, Constraint]) -> None:
         self.constraints: dict[str, Constraint] = dict(sorted(constraints.items()))
         self._hash = hash(tuple(self.constraints.items()))
+        self.is_satisfiable: bool | None = None  # kept here by `algebra.is_satisfiable`, for as long as this lives
 
     def matches(self, attributes: Mapping[str, Any]) -> bool:
         get = attributes.get

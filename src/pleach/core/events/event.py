@@ -49,6 +49,11 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     payload: bytes = b""
 
 
+# What a client gets in the place of an event that was queued for it, and that it may not see any more: the number of
+# messages in a payload stays the same. No event has such an id.
+WITHHELD = Event(EventId("", 0, 0), {})
+
+
 def checked(event: Event) -> Event:
     """The event itself, if it may be published; raises EventError otherwise."""
     check_id(event.id)

@@ -15,42 +15,31 @@ quoted name "" does. In a pattern % stands for any characters, at its ends only;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pleach.core.events import predicates
+from pleach.core.events.budget import ASKED, CARRIED, WRITTEN, FilterBudget
 from pleach.core.events.constraint import Constraint, TypeConstraint
 from pleach.core.events.expression import And, Constant, Expression, Not, Or, Predicate
 from pleach.core.events.filter import Filter
-from pleach.core.events.normalise import CONJUNCTIONS_MAX, normalise
+from pleach.core.events.normalise import normalise
 from pleach.core.events.predicates import kind_of
+from pleach.core.events.sized_cache import SizedCache
 from pleach.core.events.tokens import Sort, Token, shown, tokens_of
 from pleach.errors import FilterError
 
-FILTERS_REMEMBERED = 8192
 REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are not cached
+# Without patterns, 64 predicates in 8 conjunctions are 512 conditions at most, and far from the limit of steps.
+PLAIN_CHARACTERS_MAX, PLAIN_CONJUNCTIONS_MAX = 512, 8
 
-
-class FilterLimits(NamedTuple):
-    text_bytes: int
-    predicates: int  # each element of IN counts as one
-    depth: int  # nesting of parentheses and NOT
-    conjunctions: int
-    predicates_together: int  # in one conjunction
-    is_normal: bool = False  # only the form of `Filter.text`: parentheses around ranges of one attribute
-
-
-USER_LIMITS = FilterLimits(
-    text_bytes=4096, predicates=64, depth=32, conjunctions=CONJUNCTIONS_MAX, predicates_together=64
-)
-# On the wire filters are in normal form: flat, so that AND need not be distributed over OR, which takes exponential
-# time. In this form a user's filter is longer, and a merged one still longer.
-ASKED_LIMITS = FilterLimits(
-    1_048_576, 256 * 64, depth=1, conjunctions=CONJUNCTIONS_MAX, predicates_together=128, is_normal=True
-)
-INTERNAL_LIMITS = ASKED_LIMITS._replace(text_bytes=4_194_304, predicates=262_144, predicates_together=262_144)
+# A filter takes at most some 100 bytes of memory for each character of its normal form (the densest: `a = 1 OR b = 1`),
+# so that each of the two caches holds at most 25 MB; with texts of 40 characters, 3,200 and 6,400 filters.
+FILTER_CHARACTERS_REMEMBERED = 262_144
+_filters: SizedCache[tuple[str, FilterBudget], Filter] = SizedCache(FILTER_CHARACTERS_REMEMBERED)
+_interned: SizedCache[Filter, Filter] = SizedCache(FILTER_CHARACTERS_REMEMBERED)  # the first of equal filters
 
 COMPARISONS: MappingProxyType[str, Callable[[Any], Constraint]] = MappingProxyType(
     {
@@ -75,52 +64,73 @@ KIND_NAMES = MappingProxyType(
 
 def parse_filter(text: str) -> Filter:
     """The filter of a user's text; raises FilterError."""
-    return _remembered(text, USER_LIMITS)
+    return _parsed(text, WRITTEN)
+
+
+def check_filter(text: str) -> None:
+    """Raises FilterError where `parse_filter` would; quicker, as a plain filter is not normalised: that cannot fail."""
+    _check_text(text, WRITTEN)
+    expression = _Parser(text, WRITTEN).whole()
+    is_short = len(text) <= PLAIN_CHARACTERS_MAX and "LIKE" not in text.upper()
+    if not is_short or _conjunctions_max(expression, is_negated=False) > PLAIN_CONJUNCTIONS_MAX:
+        parse_filter(text)
+
+
+def _conjunctions_max(expression: Expression, *, is_negated: bool) -> int:
+    """How many conjunctions the normal form has at most."""
+    match expression:
+        case Not(part):
+            return _conjunctions_max(part, is_negated=not is_negated)
+        case And(parts) | Or(parts):
+            counts = [_conjunctions_max(part, is_negated=is_negated) for part in parts]
+            is_sum = isinstance(expression, Or) is not is_negated
+            return sum(counts) if is_sum else math.prod(counts)
+        case _:
+            return 1
 
 
 def parse_asked(text: str) -> Filter:
     """For the `Filter.text` of a user's filter, as a client sends it."""
-    return _remembered(text, ASKED_LIMITS)
+    return _parsed(text, ASKED)
 
 
 def parse_internal(text: str) -> Filter:
-    """For any `Filter.text`, which merging may have made longer than a user's."""
-    return _remembered(text, INTERNAL_LIMITS)
+    """For any `Filter.text` that a broker makes: effective, or merged."""
+    return _parsed(text, CARRIED)
 
 
-def _remembered(text: str, limits: FilterLimits) -> Filter:
-    return _parsed(text, limits) if len(text) <= REMEMBERED_CHARACTERS_MAX else _read(text, limits)
+def _parsed(text: str, budget: FilterBudget) -> Filter:
+    if len(text) > REMEMBERED_CHARACTERS_MAX:
+        return _read(text, budget)
+    made = _filters.get((text, budget))
+    if made is None:
+        made = _read(text, budget)
+        size = len(made.text)
+        if size > REMEMBERED_CHARACTERS_MAX:
+            return made
+        made = _interned.setdefault(made, made, size)
+        _filters.setdefault((text, budget), made, len(text) + size)
+    return made
 
 
-@lru_cache(maxsize=FILTERS_REMEMBERED)
-def _parsed(text: str, limits: FilterLimits) -> Filter:
-    return _interned(_read(text, limits))
-
-
-def _read(text: str, limits: FilterLimits) -> Filter:
-    _check_text(text, limits)
-    expression = _Parser(text, limits).whole()
+def _read(text: str, budget: FilterBudget) -> Filter:
+    _check_text(text, budget)
+    expression = _Parser(text, budget).whole()
     try:
-        return normalise(expression, conjunctions_max=limits.conjunctions)
+        return normalise(expression, budget)
     except FilterError as error:
         raise FilterError(error.reason, text=text) from None
 
 
-@lru_cache(maxsize=FILTERS_REMEMBERED)
-def _interned(new: Filter) -> Filter:
-    """The first of equal filters, so that different texts of one filter share one object."""
-    return new
-
-
-def _check_text(text: str, limits: FilterLimits) -> None:
+def _check_text(text: str, budget: FilterBudget) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         reason = "the text is not valid Unicode: a lone surrogate"
         raise FilterError(reason, text=text, column=error.start + 1) from None
-    if size > limits.text_bytes:
-        fitting = len(text.encode()[: limits.text_bytes].decode(errors="ignore"))
-        reason = f"the text has {size:,} bytes, at most {limits.text_bytes:,} are possible"
+    if size > budget.text_bytes:
+        fitting = len(text.encode()[: budget.text_bytes].decode(errors="ignore"))
+        reason = f"the text has {size:,} bytes, at most {budget.text_bytes:,} are possible"
         raise FilterError(reason, text=text, column=fitting + 1)
 
 
@@ -137,11 +147,11 @@ def _subjects(expression: Expression) -> Iterator[object]:
 
 
 class _Parser:
-    """Recursive descent; only parentheses and NOT descend, and `Limits.depth` bounds them."""
+    """Recursive descent; only parentheses and NOT descend, and `FilterBudget.depth` bounds them."""
 
-    def __init__(self, text: str, limits: FilterLimits) -> None:
+    def __init__(self, text: str, budget: FilterBudget) -> None:
         self._text = text
-        self._limits = limits
+        self._budget = budget
         self._tokens = tokens_of(text)
         self._position = 0
         self._predicates = 0
@@ -151,9 +161,6 @@ class _Parser:
         expression = self._either()
         if self._next.sort is not Sort.END:
             raise self._found("AND, OR or the end of the text")
-        if self._limits.is_normal and isinstance(expression, Or) and len(expression.parts) > self._limits.conjunctions:
-            count, limit = len(expression.parts), self._limits.conjunctions
-            raise FilterError(f"the filter has {count:,} alternatives, at most {limit} are possible", text=self._text)
         return expression
 
     def _either(self) -> Expression:
@@ -163,12 +170,9 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
     def _together(self) -> Expression:
-        before, start = self._predicates, self._next
         parts = [self._factor()]
         while self._take("AND"):
             parts.append(self._factor())
-        if self._predicates - before > self._limits.predicates_together:
-            raise self._error(f"more than {self._limits.predicates_together} predicates joined by AND", start)
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
     def _factor(self) -> Expression:
@@ -193,8 +197,8 @@ class _Parser:
 
     def _deeper(self, parse: Callable[[], Expression]) -> Expression:
         opening = self._advance()
-        if self._depth == self._limits.depth:
-            raise self._error(f"parentheses and NOT are nested deeper than {self._limits.depth} levels", opening)
+        if self._depth == self._budget.depth:
+            raise self._error(f"parentheses and NOT are nested deeper than {self._budget.depth} levels", opening)
         self._depth += 1
         expression = parse()
         self._depth -= 1
@@ -204,7 +208,7 @@ class _Parser:
         opening = self._tokens[self._position - 1]
         expression = self._either()
         self._expect(")", "AND, OR or )")
-        if self._limits.is_normal and len({*_subjects(expression)}) > 1:
+        if self._budget.is_normal and len({*_subjects(expression)}) > 1:
             raise self._error("in normal form parentheses hold alternatives of one attribute and one type", opening)
         return expression
 
@@ -291,19 +295,19 @@ class _Parser:
 
     def _pieces(self, pattern: str, token: Token) -> list[str]:
         """The pattern split at its percent signs, escapes resolved."""
-        pieces = [""]
+        pieces: list[list[str]] = [[]]
         characters = iter(pattern)
         for character in characters:
             match character:
                 case "%":
-                    pieces.append("")
+                    pieces.append([])
                 case "_":
                     raise self._error("_ is no wildcard here: % alone is possible, and \\_ for an underscore", token)
                 case "\\":
-                    pieces[-1] += self._escaped(next(characters, ""), token)
+                    pieces[-1].append(self._escaped(next(characters, ""), token))
                 case _:
-                    pieces[-1] += character
-        return pieces
+                    pieces[-1].append(character)
+        return ["".join(piece) for piece in pieces]
 
     def _escaped(self, character: str, token: Token) -> str:
         if character not in ("%", "_", "\\"):
@@ -348,8 +352,8 @@ class _Parser:
 
     def _count(self, token: Token) -> None:
         self._predicates += 1
-        if self._predicates > self._limits.predicates:
-            limit = self._limits.predicates
+        if self._predicates > self._budget.predicates:
+            limit = self._budget.predicates
             raise self._error(f"more than {limit} predicates (each element of IN is one): use several filters", token)
 
     @property

@@ -27,6 +27,7 @@ Cut: TypeAlias = tuple[Any, int]
 Interval: TypeAlias = tuple[Cut | None, Cut | None]  # None stands for an open end
 
 RUN_MAX = 16  # longest run of neighbouring strings (s, s+"\0", s+"\0\0", …) that `points` lists
+RUN_LENGTH_MAX = 64  # of its strings: a list of long ones would be many times as long as the two ends
 
 CHARACTER_MAX = "\U0010ffff"
 SURROGATES = range(0xD800, 0xE000)  # code points that no valid text contains
@@ -150,6 +151,11 @@ def union_of(parts: Iterable[Ranges]) -> Ranges:
 def includes(outer: Ranges, inner: Ranges) -> bool:
     """True if `outer` holds every value of `inner`: it is inside where an interval starts, and stays until it ends."""
     cuts = outer.cuts
+    if len(inner.cuts) == 1:  # one comparison, the most frequent case beside a bounded interval
+        (end,) = inner.cuts
+        passed = bisect_left(cuts, end) if inner.inside_first else len(cuts) - bisect_right(cuts, end)
+        at_open_end = outer.inside_first if inner.inside_first else outer.inside_first != bool(len(cuts) & 1)
+        return not passed and at_open_end
     for low, high in inner.intervals():
         passed = 0 if low is None else bisect_right(cuts, low)
         if outer.inside_first == bool(passed & 1):
@@ -202,6 +208,8 @@ def _run(low: Cut | None, high: Cut | None) -> tuple[Any, ...] | None:
     first = last[:0] if low is None else first_of(low)
     extra = len(last) - len(first)
     if side == BEFORE or not 0 <= extra <= RUN_MAX or last != first + _nul(last) * extra:
+        return None
+    if extra and len(last) > RUN_LENGTH_MAX:
         return None
     return tuple(first + _nul(last) * count for count in range(extra + 1))
 

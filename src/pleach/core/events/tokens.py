@@ -7,6 +7,7 @@ import re
 from enum import Enum, auto
 from typing import Any, NamedTuple, NoReturn
 
+from pleach.core.events.budget import LITERAL_BYTES_MAX
 from pleach.core.events.event import ATTRIBUTE_NAME_BYTES_MAX, INTEGER_MAX, INTEGER_MIN
 from pleach.core.events.predicates import canonical_value
 from pleach.core.events.spelling import KEYWORDS
@@ -76,8 +77,10 @@ def _token(match: re.Match[str], text: str) -> Token:
     match match.lastgroup:
         case "bytes":
             sort, value = Sort.LITERAL, _bytes(written, text, column)
+            _check_literal(value, text, column)
         case "string":
             sort, value = Sort.LITERAL, written[1:-1].replace("''", "'")
+            _check_literal(value.encode(), text, column)
         case "number":
             _refuse_glued(match, text)
             sort, value = Sort.LITERAL, _number(written, text, column)
@@ -99,6 +102,12 @@ def _bytes(written: str, text: str, column: int) -> bytes:
     if len(digits) % 2 or not re.fullmatch(r"[0-9A-Fa-f]*", digits):
         raise FilterError("bytes are written in pairs of hexadecimal digits: X'0aff'", text=text, column=column)
     return bytes.fromhex(digits)
+
+
+def _check_literal(value: bytes, text: str, column: int) -> None:
+    if len(value) > LITERAL_BYTES_MAX:
+        reason = f"a literal of {len(value):,} bytes, at most {LITERAL_BYTES_MAX:,} are possible"
+        raise FilterError(reason, text=text, column=column)
 
 
 def _name(name: str, text: str, column: int) -> str:

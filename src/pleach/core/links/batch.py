@@ -75,15 +75,16 @@ class Batch(NamedTuple):
     retired: list[Node]  # links that both sides have closed
     concluded: list[Concluded]
     forgotten: list[Node]  # peers whose sessions were deleted; none of them is in `progress`
+    rewritten: list[Queued]  # payloads queued in earlier batches, in another form (withholding.py)
     sightings: PublisherMarks = PublisherMarks()
 
     @classmethod
     def empty(cls) -> Batch:
-        return cls([], [], {}, [], [], [], [], [], [], [], [], [])
+        return cls([], [], {}, [], [], [], [], [], [], [], [], [], [])
 
     @property
     def changes_disk(self) -> bool:
-        return bool(self.journal or self.queued or self.progress or self.forgotten or self.sightings)
+        return bool(self.journal or self.queued or self.progress or self.forgotten or self.rewritten or self.sightings)
 
 
 class Saved(NamedTuple):

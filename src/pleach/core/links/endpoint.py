@@ -21,7 +21,19 @@ from typing import assert_never
 
 import msgspec
 
-from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Passed, Send, SetTimer
+from pleach.core.access.rights import Rights
+from pleach.core.effects import (
+    CancelTimer,
+    Concluded,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Observe,
+    Passed,
+    Send,
+    SetTimer,
+    Withhold,
+)
 from pleach.core.events.event import Event
 from pleach.core.links.batch import Batch, Journalled, Progress, Queued, Saved
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Frame
@@ -42,6 +54,7 @@ from pleach.core.links.session import (
     Up,
 )
 from pleach.core.links.upkeep import EndpointState, LinkNote, Upkeep
+from pleach.core.links.withholding import Withholding
 from pleach.core.messages import (
     OPERATOR,
     Deliver,
@@ -178,6 +191,12 @@ class Endpoint:
         self._peer_reset(peer, now)
         self._note(peer)
 
+    def give_name(self, peer: Node, reason: str, *, now: float) -> None:
+        """Give up a peer whose name belongs to another node from now on."""
+        self.expel(peer, reason, now=now)
+        self.sessions[peer].begin_anew()
+        self._note(peer)
+
     def confirm(self, peer: Node, upto: int) -> None:
         """A reader (reading.py) has confirmed a session's payloads up to a number."""
         self._joining.close(peer)
@@ -204,6 +223,7 @@ class Endpoint:
                 kept.pop(peer, None)
         batch = self._batch
         batch.queued[:] = [each for each in batch.queued if each.peer in self.sessions]
+        batch.rewritten[:] = [each for each in batch.rewritten if each.peer in self.sessions]
         batch.forgotten.extend(peers)
 
     def perform(self, effects: Sequence[Effect], *, now: float) -> None:
@@ -315,8 +335,32 @@ class Endpoint:
                     self._change_link(effect, now)
                 case SetTimer() | CancelTimer():
                     self.upkeep.note(effect, now)
+                case Withhold(client, rights):
+                    self._withhold(client, rights)
                 case _:
                     assert_never(effect)
+
+    def _withhold(self, client: Node, rights: Rights) -> None:
+        """Also in this batch, which nobody has seen. A replayed journal does not repeat it: the disk has the result."""
+        session = self.sessions.get(client)
+        if session is None:
+            return
+        self._joining.close(client)
+        changed = dict(session.rewrite(Withholding(rights)))
+        if not changed:
+            return
+        batch, fresh = self._batch, {each.sequence for each in self._batch.queued if each.peer == client}
+        batch.queued[:] = [
+            Queued(client, each.sequence, changed.get(each.sequence, each.payload)) if each.peer == client else each
+            for each in batch.queued
+        ]
+        batch.rewritten.extend(Queued(client, number, new) for number, new in changed.items() if number not in fresh)
+        batch.transmits[:] = [
+            (peer, Data(frame.sequence, changed.get(frame.sequence, frame.payload)))
+            if peer == client and isinstance(frame, Data)
+            else (peer, frame)
+            for peer, frame in batch.transmits
+        ]
 
     def _change_link(self, effect: LinkUp | LinkDown, now: float) -> None:
         self.upkeep.note(effect, now)

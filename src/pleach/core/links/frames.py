@@ -13,15 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Annotated, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from pleach.core.messages.base import NetworkAddress
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # the largest event and its envelope
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 PROBE_PATH_MAX = 1_000  # brokers
+LOGIN_BYTES_MAX = 8_192  # of a token
 
 # Roles in a Hello, besides that of readers (reading.py).
 BROKER, CLIENT = "broker", "client"
@@ -44,6 +46,8 @@ class FrameKind(IntEnum):
     READ = 7
     EXTENT = 8
     ASIDE = 9
+    LOGIN = 10
+    CHALLENGE = 11
 
 
 _DATA = int(FrameKind.DATA)  # hot path: without the look-up of an enum member
@@ -58,6 +62,7 @@ class ByeReason(IntEnum):
     BROKEN = 3  # frames are missing and cannot be sent again
     DONE = 4  # this side has closed the link; it ends once both have (upkeep.py)
     ELSEWHERE = 5  # another broker serves the client; `address`: its address, if known
+    DENIED = 6  # the access file does not allow it: a retry needs other credentials or rights
 
 
 NUMBER_MAX = 2**63 - 1  # the largest integer of the database
@@ -75,9 +80,10 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Ordinal  # of the sender's outbox
     version: int = PROTOCOL_VERSION
     role: str = BROKER
-    admin: str = ""  # between brokers: the operators' address of the sender
+    admin: NetworkAddress = ""  # between brokers: the operators' address of the sender
     wants: str = ""  # of a client: the broker that it is attached to, if any
     awaits: Number = 0  # where `peer_epoch` is 0: the epoch of the receiver that the sender was referred to
+    token: str = ""  # from a broker to a client: what readers of its session have to show; from a reader: that
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -104,6 +110,28 @@ class Extent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last: Number  # of the outbox
 
 
+class LoginKind(IntEnum):
+    """What a client proves its identity by, where its certificate does not."""
+
+    KEY = 1  # asks for a challenge; `proof`: the public key
+    PROOF = 2  # answers it; `proof`: the signature
+    TOKEN = 3  # `proof`: the token
+
+
+class Login(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a client sends before its Hello to say who it is. `node`: the name that its Hello will have."""
+
+    kind: LoginKind
+    node: str
+    proof: Annotated[bytes, msgspec.Meta(max_length=LOGIN_BYTES_MAX)]
+
+
+class Challenge(NamedTuple):
+    """A number used once, which a client signs with its key."""
+
+    nonce: bytes
+
+
 class Aside(NamedTuple):
     """A message between brokers outside of the session: neither numbered nor stored."""
 
@@ -127,16 +155,22 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why: ByeReason
     reason: str
     received: Number = 0  # of DONE: the highest sequence received by then
-    address: str = ""  # of ELSEWHERE
+    address: NetworkAddress = ""  # of ELSEWHERE
+    is_at_work: bool = False  # of FENCED, between brokers: the newer one is connected to the sender
 
 
-Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside
+Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside | Login | Challenge
 
-_hello = msgspec.msgpack.Decoder(Hello)
-_bye = msgspec.msgpack.Decoder(Bye)
-_probe = msgspec.msgpack.Decoder(Probe)
-_read = msgspec.msgpack.Decoder(Read)
-_extent = msgspec.msgpack.Decoder(Extent)
+# Frames whose body is a MessagePack array of their fields.
+_DECODERS: dict[int, msgspec.msgpack.Decoder[Any]] = {
+    FrameKind.HELLO: msgspec.msgpack.Decoder(Hello),
+    FrameKind.BYE: msgspec.msgpack.Decoder(Bye),
+    FrameKind.PROBE: msgspec.msgpack.Decoder(Probe),
+    FrameKind.READ: msgspec.msgpack.Decoder(Read),
+    FrameKind.EXTENT: msgspec.msgpack.Decoder(Extent),
+    FrameKind.LOGIN: msgspec.msgpack.Decoder(Login),
+}
+_KINDS = {decoder.type: FrameKind(kind) for kind, decoder in _DECODERS.items()}
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -148,25 +182,16 @@ def encode_frame(frame: Frame) -> bytes:
             return _PREFIX.pack(_HEAD_BYTES, FrameKind.ACK, upto)
         case Ping():
             return _PREFIX.pack(_HEAD_BYTES, FrameKind.PING, 0)
-        case Hello():
-            return _with_body(FrameKind.HELLO, msgspec.msgpack.encode(frame))
-        case Bye():
-            return _with_body(FrameKind.BYE, msgspec.msgpack.encode(frame))
-        case Probe():
-            return _with_body(FrameKind.PROBE, msgspec.msgpack.encode(frame))
-        case Read():
-            return _with_body(FrameKind.READ, msgspec.msgpack.encode(frame))
-        case Extent():
-            return _with_body(FrameKind.EXTENT, msgspec.msgpack.encode(frame))
         case Aside(payload):
             return _with_body(FrameKind.ASIDE, payload)
+        case Challenge(nonce):
+            return _with_body(FrameKind.CHALLENGE, nonce)
+        case _:
+            return _with_body(_KINDS[frame.__class__], msgspec.msgpack.encode(frame))
 
 
 def _with_body(kind: FrameKind, body: bytes) -> bytes:
     return _PREFIX.pack(_HEAD_BYTES + len(body), kind, 0) + body
-
-
-Whole = TypeVar("Whole", Hello, Bye, Probe, Read, Extent)
 
 
 class FrameReader:
@@ -228,24 +253,18 @@ def _decode(kind: int, number: int, body: bytes) -> Frame:
             return Ack(number)
         case FrameKind.PING if not body:
             return Ping()
-        case FrameKind.HELLO:
-            return _decoded(_hello, body)
-        case FrameKind.BYE:
-            return _decoded(_bye, body)
-        case FrameKind.PROBE:
-            return _decoded(_probe, body)
-        case FrameKind.READ:
-            return _decoded(_read, body)
-        case FrameKind.EXTENT:
-            return _decoded(_extent, body)
         case FrameKind.ASIDE:
             return Aside(body)
+        case FrameKind.CHALLENGE:
+            return Challenge(body)
+        case _ if kind in _DECODERS:
+            return _decoded(_DECODERS[kind], body)
         case _:
             raise FrameError(f"no frame has kind {kind}, number {number} and {len(body)} bytes")
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[Whole], body: bytes) -> Whole:
+def _decoded(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Frame:
     try:
-        return decoder.decode(body)
+        return decoder.decode(body)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"malformed {decoder.type.__name__} frame: {error}") from None

@@ -1,7 +1,7 @@
 """Reading a session from a connection of its own, for a client that has no permanent process.
 
     reader                                   broker
-      Hello (role "reader", the client's name and epoch, the broker's epoch)  ──▶  ◀── Hello, for the broker's name
+      Hello (role "reader", the client's name and epoch, the broker's epoch, a token)  ──▶  ◀── Hello
       Read after 40, survey      ──▶   ◀── Extent 57            the last number there is
       Read after 40, up to 57    ──▶   ◀── Data 41 … Data 52, Extent 52       bounded per answer
       Ack 57                     ──▶   ◀── Extent 57            the broker drops them
@@ -11,12 +11,14 @@ Rule 1: reading changes nothing. Payloads keep their numbers and stay until they
 Rule 2: only committed payloads are readable: a number that was read once never stands for another payload.
 Rule 3: a reader names one epoch of the client and one of the broker. If either is outdated, or if the payloads have
         been confirmed or given up, it is refused: a gap is never skipped silently.
+        It shows a token that the broker gave to the client alone, in its Hello.
 Rule 4: an answer is bounded; a reader that wants more asks again. Nobody waits behind it, and nothing accumulates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hmac import compare_digest
 from itertools import takewhile
 
 from pleach.core.links.frames import Bye, ByeReason, Data, Extent, Frame, Hello, Read
@@ -29,14 +31,19 @@ ANSWER_BYTES_MAX = 1_048_576  # one payload is sent whatever its size
 SURVEY_PAYLOADS_MAX = 65_536  # counted for one answer
 
 
-def refusal(session: Session | None, hello: Hello, epoch: int) -> Bye | None:
-    """The refusal of a reader; None if it may read. `epoch`: of the node that has the session."""
+def refusal(session: Session | None, hello: Hello, epoch: int, token: str) -> Bye | None:
+    """The refusal of a reader; None if it may read. `epoch`: of the node that has the session.
+
+    `token`: what it must show for the client and the epoch that its Hello names. Who has none learns nothing.
+    """
+    if hello.peer_epoch != epoch:
+        return Bye(ByeReason.BROKEN, f"the broker has lost its memory, and with it what it had for {hello.node}")
+    if not compare_digest(hello.token.encode(), token.encode()):
+        return Bye(ByeReason.REFUSED, f"who reads for {hello.node} must show the token that {hello.node} was given")
     if session is None:
         return Bye(ByeReason.BROKEN, f"nothing is known of {hello.node}: it was away for too long, or never here")
-    if hello.peer_epoch != epoch:
-        return Bye(ByeReason.BROKEN, f"{session.node} has lost its memory, and with it what it had for {hello.node}")
     if hello.epoch < session.peer_epoch:
-        return Bye(ByeReason.FENCED, f"a newer {hello.node} (epoch {session.peer_epoch}) is known to {session.node}")
+        return Bye(ByeReason.FENCED, f"a newer {hello.node} is known to {session.node}")
     if hello.epoch > session.peer_epoch:
         return Bye(ByeReason.BROKEN, f"{session.node} does not know this epoch of {hello.node}")
     return None

@@ -23,7 +23,7 @@ The session reads no clock (`now` is a parameter) and knows no sockets; tests si
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -109,6 +109,8 @@ class Introduction(msgspec.Struct):
     role: str = BROKER
     admin: str = ""  # operators' address of this node, for peers that may know it
     awaited: int = 0  # the epoch of the peer that this node was referred to; valid until a Hello names one
+    token: str = ""  # for readers of this session
+    former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know
 
 
 class Session:
@@ -168,6 +170,22 @@ class Session:
         self.first += 1  # a gap, so that even a peer that received everything cannot resume
         self.disconnected()  # frames that are still in flight on this connection are ignored
         return [Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)] if was_connected else []
+
+    def rewrite(self, change: Callable[[bytes], bytes]) -> list[Numbered]:
+        """Put other payloads, of as many messages, in the places of queued ones. Returns those that are others."""
+        after = deque(map(change, self._outbox))
+        changed = [
+            (number, new)
+            for number, (new, old) in enumerate(zip(after, self._outbox, strict=True), self.first)
+            if new is not old
+        ]
+        self._outbox, self.outbox_bytes = after, sum(map(len, after))
+        return changed
+
+    def begin_anew(self) -> None:
+        """Another node has the peer's name from now on, of which nothing is known. Called after `give_up`."""
+        assert self.phase is SessionPhase.DOWN, "the former peer was not given up"
+        self.peer_epoch = self.received = 0
 
     # Readers (reading.py) ------------------------------------------------------------------------------------
 
@@ -240,7 +258,7 @@ class Session:
             reason = f"{self.node} expects {self.peer} v{PROTOCOL_VERSION}, not {hello.node} v{hello.version}"
             return [Transmit(Bye(ByeReason.REFUSED, reason)), Hangup(reason)]
         if hello.epoch < self.known_epoch:
-            reason = f"a newer {hello.node} (epoch {self.known_epoch}) is known to {self.node}"
+            reason = f"a newer {hello.node} is known to {self.node}"
             return [Transmit(Bye(ByeReason.FENCED, reason)), Hangup(reason)]
         if (hello.peer_epoch or hello.awaits) not in (0, self.introduction.epoch):
             return []
@@ -261,6 +279,7 @@ class Session:
         """The peer has a new epoch: what we had for a former one is void."""
         known, is_stand_in = self.known_epoch not in (0, hello.epoch), hello.role == STAND_IN
         self.peer_epoch = hello.epoch
+        self.introduction.former = 0
         self.received = hello.first - 1
         if not known:
             return [PeerReset(is_stand_in, is_known=False)] if is_stand_in else []
@@ -272,8 +291,8 @@ class Session:
     def _hello(self) -> Hello:
         own = self.introduction
         awaits = 0 if self.peer_epoch else own.awaited
-        numbers = (own.epoch, self.peer_epoch, self.received, self.first)
-        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits)
+        numbers = (own.epoch, own.former or self.peer_epoch, self.received, self.first)
+        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token)
 
     def _bye(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:
         if why is ByeReason.FENCED:

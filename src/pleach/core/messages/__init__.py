@@ -5,15 +5,16 @@
 
 A message is a frozen value. On the wire it is a MessagePack array of its type's tag (base.py) and its fields; a filter
 travels as its canonical text. There is one codec (codec.py): the simulator counts the bytes that a socket would carry.
-May import: core/events, errors.
+May import: core/events, core/access, errors.
 
-Imports events/.
+Imports access/, events/.
 """
 
 # ruff: noqa: F403 - a list of all names would only repeat the modules; a test asserts that no two define the same one
 
 from __future__ import annotations
 
+from pleach.core.messages.access import *
 from pleach.core.messages.base import *
 from pleach.core.messages.clients import *
 from pleach.core.messages.codec import *

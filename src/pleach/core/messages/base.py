@@ -22,8 +22,14 @@ from pleach.core.events.event import Event
 
 CONFIRMED_TOGETHER_MAX = 1_024  # events that one `Published` confirms
 
-Node: TypeAlias = str  # the name of a broker or a client; one name space for both
+# The name of a broker or a client; one name space for both. Empty: nobody. Ports refuse names that cannot be shown.
+Node: TypeAlias = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # whatever a peer counts
 Life: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # a node's epoch; 0: not known
+# Where a node listens, as HOST:PORT, or empty: not known. Whether there is such a host is seen when it is dialled.
+_LABEL = r"[^\s\x00-\x1f\x7f.:/@\[\]]{1,63}"
+_HOST = rf"(\[[0-9A-Za-z:.%_-]{{2,100}}\]|[0-9A-Fa-f:]{{2,40}}|(?=[^:]{{1,253}}:){_LABEL}(\.{_LABEL}){{0,126}}\.?)"
+NetworkAddress: TypeAlias = Annotated[str, msgspec.Meta(max_length=300, pattern=rf"^({_HOST}:[0-9]{{1,5}})?\Z")]
 OPERATOR: Final = ""  # the sender of requests that come from nobody in the network
 
 

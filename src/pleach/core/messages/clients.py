@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pleach.core.events.event import EventId
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import EventMessage, Layer, Message
+from pleach.core.messages.base import EventMessage, Integer, Layer, Message
 
 # Client to broker ----------------------------------------------------------------------------------------------
 
@@ -57,6 +57,10 @@ class Renewed(Message, frozen=True, tag=8):
     """The client has renewed all its subscriptions and advertisements since its last `Attach` (stabilise/)."""
 
 
+class Rejudge(Message, frozen=True, tag=10):
+    """Judge the client's requests by its present rights. Said on its behalf by its broker, never by a client."""
+
+
 # Broker to client ----------------------------------------------------------------------------------------------
 
 
@@ -74,7 +78,7 @@ class Published(Message, frozen=True, tag=18):
     """The broker has accepted the event: it will be delivered. `count`: events confirmed, this one the last."""
 
     event: EventId
-    count: int = 1
+    count: Integer = 1
 
     @property
     def event_ids(self) -> list[EventId]:
@@ -95,7 +99,14 @@ class PublishRefused(Message, frozen=True, tag=19):
 
 
 class Subscribed(Message, frozen=True, tag=20):
+    """`effective`: the filter in effect, where the client's right has narrowed the one asked for (core/access).
+
+    `is_change`: it answers no request; the rights of the client have changed.
+    """
+
     subscription: str
+    effective: Filter | None = None
+    is_change: bool = False
 
 
 class Unsubscribed(Message, frozen=True, tag=21):
@@ -105,9 +116,13 @@ class Unsubscribed(Message, frozen=True, tag=21):
 
 
 class Advertised(Message, frozen=True, tag=22):
-    """The publisher's broker knows every subscription that overlaps the advertisement."""
+    """The publisher's broker knows every subscription that overlaps the advertisement.
+
+    `effective`: as in `Subscribed`.
+    """
 
     advertisement: str
+    effective: Filter | None = None
 
 
 class Unadvertised(Message, frozen=True, tag=23):
@@ -127,7 +142,9 @@ class Refused(Message, frozen=True, tag=24):
     filter: Filter | None = None
 
 
-ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed
+ClientRequest: TypeAlias = (
+    Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed | Rejudge
+)
 
 
 ClientReply: TypeAlias = (

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from pleach.core.events.event import checked
+from pleach.core.events.event import WITHHELD, checked
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_asked, parse_internal
+from pleach.core.messages.access import AccessMessage
 from pleach.core.messages.base import Message, wire_tag
 from pleach.core.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.core.messages.coloured import ColouredMessage
@@ -52,6 +53,7 @@ AnyMessage: TypeAlias = (
     | Redirect
     | ColouredMessage
     | CouncilMessage
+    | AccessMessage
 )
 
 
@@ -115,7 +117,8 @@ def decode(data: bytes) -> AnyMessage:
         raise msgspec.DecodeError(f"not a message: {error}") from None
     if message.__class__ in _VALIDATED:
         for event in message.events:
-            checked(event)
+            if message.__class__ is not Deliver or event != WITHHELD:
+                checked(event)
     return message
 
 

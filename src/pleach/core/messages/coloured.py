@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.core.events.event import Event
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Integer, Message, Node
 from pleach.core.messages.clients import ClientRequest
 from pleach.core.messages.membership import Farewell
 from pleach.core.messages.requests import OperatorRequest
@@ -38,10 +38,10 @@ class Coloured(Message, frozen=True, tag=176):
     an event has crossed; bounds its travel where a fault has closed a cycle.
     """
 
-    colour: int
+    colour: Integer
     stage: ColourStage
     is_downward: bool
-    hops: int
+    hops: Integer
     message: PubSub
 
     @property
@@ -63,9 +63,9 @@ class Recolour(Message, frozen=True, tag=177):
     `is_changed`: the tree that becomes current differs from the one before. `moves`: how the next one differs.
     """
 
-    colour: int
+    colour: Integer
     root: Node
-    hops: int
+    hops: Integer
     is_changed: bool
     moves: list[ParentChange]
 
@@ -85,14 +85,14 @@ class JoinTree(Message, frozen=True, tag=180):
 
     joiner: Node
     avoid: Node
-    hops: int
+    hops: Integer
     is_root: bool
 
 
 class Welcome(Message, frozen=True, tag=181):
     """The sender is the receiver's parent in the new colour, `colour`. `moves`: how the next tree differs."""
 
-    colour: int
+    colour: Integer
     root: Node
     moves: list[ParentChange] = msgspec.field(default_factory=list)
 

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Message, NetworkAddress, Node
 
 RADIUS_MAX = 4  # hops; on longer cycles causal order would let events wait (core/overlay/choice.py)
 TOUCHED_MAX = 16_384  # events in a motion: more than the ledgers of a whole path have
@@ -46,7 +46,7 @@ class Bulletin(Message, frozen=True, tag=224):
     """
 
     summary: bytes
-    address: str
+    address: NetworkAddress
     way: BrokerPath
     links: Links
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Integer, Message, NetworkAddress, Node
 from pleach.core.messages.requests import NodePath, RequestExchange
 from pleach.core.messages.routing import Install, Settle, Withdraw
 from pleach.core.messages.swaplink import TableEntries
@@ -17,9 +17,9 @@ class LockCycle(Message, frozen=True, tag=80):
 
     operation: str
     path: NodePath
-    cut: int
+    cut: Integer
     protocol: str
-    address: str = ""
+    address: NetworkAddress = ""
 
 
 class CycleRefused(Message, frozen=True, tag=81):
@@ -139,9 +139,9 @@ class CycleForgotten(Message, frozen=True, tag=95):
 
     operation: str
     path: NodePath
-    cut: int
+    cut: Integer
     protocol: str
-    address: str
+    address: NetworkAddress
     broker: Node
     is_blank: bool = False
 
@@ -154,9 +154,9 @@ class CycleEnded(Message, frozen=True, tag=96):
 
     operation: str
     path: NodePath
-    cut: int
+    cut: Integer
     protocol: str
-    address: str
+    address: NetworkAddress
     broker: Node
     is_done: bool
     is_answer: bool = False

@@ -104,7 +104,8 @@ class Pooled(Message, frozen=True, tag=148):
 class Returning(Message, frozen=True, tag=9):
     """A client of the dead broker returns: its requests, and per publisher the last event that it received.
 
-    `heard`: see `Testimony`.
+    `heard`: see `Testimony`. `again`: the last of its own events that it sends again, if any, as the dead broker
+    had not confirmed it.
     """
 
     own_events: bool
@@ -112,6 +113,7 @@ class Returning(Message, frozen=True, tag=9):
     subscriptions: dict[str, Filter]
     advertisements: dict[str, Filter]
     heard: list[EventId] = msgspec.field(default_factory=list)
+    again: list[EventId] = msgspec.field(default_factory=list)
 
 
 HealingMessage: TypeAlias = StandFor | Bereaved | Testimony | Served | Pooled | Returning

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Integer, Message, Node
 
 
 class RequestHost(Message, frozen=True, tag=60):
@@ -18,7 +18,7 @@ class RequestHost(Message, frozen=True, tag=60):
     kind: str
     subscribe: list[Filter] = msgspec.field(default_factory=list)
     advertise: list[Filter] = msgspec.field(default_factory=list)
-    incarnation: int = 0
+    incarnation: Integer = 0
 
 
 class RequestUnhost(Message, frozen=True, tag=61):

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from pleach.core.access.client_access import ClientAccess
 from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import Layer, Life, Message, Node
+from pleach.core.messages.base import Layer, Life, Message, NetworkAddress, Node
 from pleach.core.messages.clients import ClientRequest
 from pleach.core.messages.requests import RequestAdd, RequestRemove
 from pleach.core.messages.swaplink import TableEntries
@@ -19,7 +20,7 @@ class Connect(Message, frozen=True, tag=112):
     """A new broker b asks a to be its neighbour. `address`: where b listens."""
 
     operation: str
-    address: str = ""
+    address: NetworkAddress = ""
 
 
 class ConnectAck(Message, frozen=True, tag=113):
@@ -53,7 +54,10 @@ class RemoveNack(Message, frozen=True, tag=117):
 
 
 class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A client as its broker hands it over. `confirmed`, `waiting`: its requests that are, and are not, confirmed."""
+    """A client as its broker hands it over. `confirmed`, `waiting`: its requests that are, and are not, confirmed.
+
+    `access`: its rights where it was. Its new broker judges it by its own settings.
+    """
 
     name: Node
     own_events: bool
@@ -61,6 +65,7 @@ class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
     advertisements: dict[str, Filter]
     confirmed: list[str]
     waiting: list[tuple[Layer, str]]
+    access: ClientAccess = msgspec.field(default_factory=ClientAccess)
 
 
 class Handover(Message, frozen=True, tag=118):
@@ -77,7 +82,7 @@ class CloseAB(Message, frozen=True, tag=119):
     """
 
     operation: str
-    address: str = ""
+    address: NetworkAddress = ""
     life: Life = 0
 
 
@@ -88,7 +93,7 @@ class Redirect(Message, frozen=True, tag=120):
     """
 
     broker: Node
-    address: str = ""
+    address: NetworkAddress = ""
     life: Life = 0
 
 
@@ -97,10 +102,11 @@ class Farewell(Message, frozen=True, tag=121):
 
 
 class Said(Message, frozen=True, tag=122):
-    """b → a: a request that a client still sent to b."""
+    """b → a: a request that a client still sent to b. `access`: who it is, where it attaches: it logged in at b."""
 
     client: Node
     request: ClientRequest
+    access: ClientAccess | None = None
 
     @property
     def events(self) -> Sequence[Event]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.core.events.event import EventId
-from pleach.core.messages.base import Life, Message, Node
+from pleach.core.messages.base import Integer, Life, Message, NetworkAddress, Node
 from pleach.core.messages.membership import HandedClient
 from pleach.core.messages.requests import NodePath, RequestMove
 
@@ -28,7 +28,7 @@ class Negotiate(Message, frozen=True, tag=128):
     operation: str
     client: HandedClient
     path: NodePath
-    delay_ms_max: int = 0
+    delay_ms_max: Integer = 0
     component: str = ""
 
 
@@ -39,7 +39,7 @@ class Approve(Message, frozen=True, tag=129):
     """
 
     operation: str
-    address: str = ""
+    address: NetworkAddress = ""
     life: Life = 0
 
 
@@ -111,7 +111,7 @@ class Resume(Message, frozen=True, tag=137):
 
     operation: str
     broker: Node
-    address: str = ""
+    address: NetworkAddress = ""
     life: Life = 0
 
 

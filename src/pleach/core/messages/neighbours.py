@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import msgspec
 
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Life, Message, NetworkAddress, Node
 
 
 class NeighbourAddress(msgspec.Struct, frozen=True, array_like=True):
     """A broker's addresses for clients, other brokers and operators."""
 
-    client: str = ""
-    peer: str = ""
-    admin: str = ""
+    client: NetworkAddress = ""
+    peer: NetworkAddress = ""
+    admin: NetworkAddress = ""
 
 
 class StandInAddress(msgspec.Struct, frozen=True, array_like=True):
     """A broker that is a stand-in: its epoch, and its address for clients."""
 
-    epoch: int
-    client: str
+    epoch: Life
+    client: NetworkAddress
 
 
 class NeighbourReport(Message, frozen=True, tag=152):
@@ -36,7 +36,7 @@ class NeighbourReport(Message, frozen=True, tag=152):
     own: NeighbourAddress
     neighbours: dict[Node, NeighbourAddress]
     parent: Node
-    beyond: dict[Node, list[str]]
+    beyond: dict[Node, list[NetworkAddress]]
     stands: dict[Node, StandInAddress]
 
     @property
@@ -48,4 +48,4 @@ class NeighbourReport(Message, frozen=True, tag=152):
 class FallbackBrokers(Message, frozen=True, tag=153):
     """Addresses of the broker's neighbours, where its clients ask for it after it has failed."""
 
-    addresses: list[str]
+    addresses: list[NetworkAddress]

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from pleach.core.events.event import Event
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Integer, Message, Node
 from pleach.core.messages.routing import Forward, Install, Installed, Settle, Withdraw
 
 
@@ -60,7 +60,7 @@ class Muster(Message, frozen=True, tag=164):
     """
 
     parity: Parity
-    wave: int
+    wave: Integer
     root: Node = ""
 
 
@@ -68,7 +68,7 @@ class Whole(Message, frozen=True, tag=165):
     """The answer, unasked for the first wave: this table is complete at the sender and below it."""
 
     parity: Parity
-    wave: int
+    wave: Integer
 
 
 RebuildMessage: TypeAlias = Switch | Anew | InTable | Along

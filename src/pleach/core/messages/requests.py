@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Integer, Message, NetworkAddress, Node
 
 PUBLISHED = "swaplink-published"  # SwapLink as S0 prints it
 
@@ -44,7 +44,7 @@ class RequestExchange(Message, frozen=True, tag=49):
 
     operation: str
     path: NodePath
-    cut: int
+    cut: Integer
     protocol: str
     is_patient: bool = True
 
@@ -58,7 +58,7 @@ class RequestAdd(Message, frozen=True, tag=50):
 
     operation: str
     to: Node
-    address: str = ""
+    address: NetworkAddress = ""
 
 
 class RequestRemove(Message, frozen=True, tag=51):
@@ -86,7 +86,7 @@ class RequestMove(Message, frozen=True, tag=52):
     operation: str
     client: Node
     path: NodePath
-    delay_ms_max: int = 0
+    delay_ms_max: Integer = 0
 
     @property
     def begins_at(self) -> Node:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Message, Node
+from pleach.core.messages.base import Message, NetworkAddress, Node
 
 
 class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -18,7 +18,7 @@ class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     key: int
     name: Node
-    address: str = ""
+    address: NetworkAddress = ""
 
 
 class FindOwner(Message, frozen=True, tag=192):

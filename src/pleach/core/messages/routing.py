@@ -10,7 +10,7 @@ import msgspec
 
 from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import EventMessage, Layer, Message, Node
+from pleach.core.messages.base import EventMessage, Integer, Layer, Message, Node
 
 
 class Forward(EventMessage, frozen=True, tag=32):
@@ -21,7 +21,7 @@ class Install(Message, frozen=True, tag=33):
     """Add a routing entry of the sender. `number` counts the sender's installs on this link."""
 
     layer: Layer
-    number: int
+    number: Integer
     owner: str
     filter: Filter
 
@@ -38,7 +38,7 @@ class Installed(Message, frozen=True, tag=35):
     """The entry with this number is in effect at the sender of this message and at all brokers behind it."""
 
     layer: Layer
-    number: int
+    number: Integer
 
 
 class Settle(Message, frozen=True, tag=36):
@@ -49,7 +49,7 @@ class Settle(Message, frozen=True, tag=36):
     """
 
     layer: Layer
-    number: int
+    number: Integer
     beyond: list[Node] = msgspec.field(default_factory=list)
 
 

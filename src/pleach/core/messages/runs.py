@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.events.event import INTEGER_MAX, PUBLISHER_BYTES_MAX, Event, checked
+from pleach.core.events.event import INTEGER_MAX, PUBLISHER_BYTES_MAX, WITHHELD, Event, checked
 from pleach.core.messages import EVENT_PREFIXES, Deliver, Forward, Message, Node, Publish, decode
 
 RUN_EVENTS_MAX = 256  # bounds how long other links wait while a run is handled
@@ -79,6 +79,11 @@ class Run:
         self._rest = payload[_HEAD.size :]
         self._pieces: list[msgspec.Raw] | None = None
 
+    @property
+    def size(self) -> int:
+        """Of its events, in bytes."""
+        return len(self._rest)
+
     def glimpses(self) -> list[Glimpse]:
         """Raises msgspec.DecodeError or EventError where a neighbour's events have no valid ids."""
         if self.kind is not Forward:
@@ -98,7 +103,8 @@ class Run:
         events = self.events()
         if self.kind is not Publish:
             for event in events:
-                checked(event)
+                if self.kind is not Deliver or event != WITHHELD:
+                    checked(event)
         return [self.kind(event) for event in events]
 
     def bytes_of(self, start: int, end: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.core.events.filter import Filter
-from pleach.core.messages.base import Layer, Message, Node
+from pleach.core.messages.base import Layer, Message, NetworkAddress, Node
 from pleach.core.messages.requests import RequestSwap
 
 
@@ -25,7 +25,7 @@ class Lock(Message, frozen=True, tag=64):
     a: Node
     b: Node
     c: Node
-    address: str = ""
+    address: NetworkAddress = ""
     is_published: bool = False
 
 

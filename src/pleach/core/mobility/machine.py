@@ -59,7 +59,7 @@ from pleach.core.mobility.target import MovementTarget, nobody
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.retries import Retries
 from pleach.core.overlay.seam import Reaction, join
-from pleach.core.routing.clients import weight
+from pleach.core.routing.client_state import weight
 from pleach.errors import ProtocolError
 
 RETRY = "mobility:retry:"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from pleach.core.effects import Send
 from pleach.core.events.event import Event
-from pleach.core.messages import CLIENT_REQUESTS, Deliver, Forward, Message, Node, Publish, encode
+from pleach.core.messages import CLIENT_REQUESTS, Deliver, Forward, Message, Node, Publish, Rejudge, encode
 from pleach.core.mobility.movements import Movement, PathMovement, SourceMovement, TargetMovement
 from pleach.core.mobility.phases import SourcePhase, TargetPhase
 from pleach.core.overlay.seam import Hold, Passing, Verdict, stale
@@ -52,13 +52,15 @@ class MovementSeam:
     def arriving(self, sender: Node, message: Passing) -> Verdict:
         """A client that has halted sends nothing: what comes from it is of its next epoch, and waits for the outcome.
 
-        It may come before its state does, where the source does not wait for the acknowledgement.
+        It may come before its state does, where the source does not wait for the acknowledgement. A change of its
+        rights waits as soon as it has halted: the target is asked at most once more.
         """
         if sender in self._entering:
             return Hold()
         leaving = self._leaving.get(sender)
         if leaving and message.__class__ in CLIENT_REQUESTS:
-            if leaving.phase is SourcePhase.PREPARED:
+            is_late = leaving.phase is SourcePhase.AMENDING and isinstance(message, Rejudge)
+            if leaving.phase is SourcePhase.PREPARED or is_late:
                 return Hold()
             leaving.is_outdated |= not isinstance(message, Publish)
         return stale(sender, message)

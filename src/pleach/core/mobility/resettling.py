@@ -49,7 +49,7 @@ class Resettling(msgspec.Struct):
         match reply:
             case Unsubscribed(name) | Unadvertised(name) if not self.has_arrived:
                 pass
-            case Subscribed(name) | Advertised(name) | Refused(name) if self.has_arrived:
+            case Subscribed(name, is_change=False) | Advertised(name) | Refused(name) if self.has_arrived:
                 pass
             case _:
                 return False

@@ -194,7 +194,7 @@ class MovementSource:
             return []  # it has not been halted, or has been resumed
         resume = Send(movement.client, Resume(movement.operation, self._context.name))
         confirmed = confirm(self._context, movement.client, movement.waiting)
-        return [resume, *(Send(movement.client, reply) for reply in movement.kept), *confirmed]
+        return [resume, *self._context.sessions.replies(movement.client, movement.kept), *confirmed]
 
     def _done_waiting(self) -> CancelTimer:
         return CancelTimer(TIMER + self._movement.operation)

@@ -11,7 +11,6 @@ from pleach.core.effects import CancelTimer, Effect, LinkDown, LinkUp, Send, Set
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import (
     Approve,
-    Deliver,
     Detach,
     HandedClient,
     Layer,
@@ -121,7 +120,7 @@ class MovementTarget:
                 Send(movement.before, MoveAck(movement.operation)),
                 LinkUp(client.name, is_client=True),
                 *self._resumed(client.name),
-                *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
+                *self._context.sessions.deliveries(client.name, lacking(client, queued, delivered)),
                 *confirm(self._context, client.name, client.waiting),
             ],
             released=[client.name],

@@ -106,7 +106,7 @@ class BrokerContext:
     def reset(self) -> None:
         """Start over, in no tree and without clients."""
         self.router = self.make_router(self.router.config)
-        self.sessions = ClientTable(self.router)
+        self.sessions = ClientTable(self.router, self.sessions.expected)
         self.addresses = {}
 
     def rewire(self, rewiring: Rewiring) -> list[Effect]:

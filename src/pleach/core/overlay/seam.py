@@ -77,7 +77,7 @@ class Reaction(NamedTuple):
     `released`: links whose held messages go on now. `discarded`: links whose held messages are dropped. `void`: links
     whose held routing messages are dropped; their events stay held. `request`: what an operator has requested at
     another broker, and begins here. `forsaken`: an operation that is given up, and the peer at the other end of the
-    link that was opened for it (rule 4).
+    link that was opened for it (rule 4). `on_behalf`: what a broker requests in the name of one of its clients.
     """
 
     effects: Sequence[Effect] = ()
@@ -86,10 +86,11 @@ class Reaction(NamedTuple):
     request: Message | None = None
     forsaken: tuple[str, Node] | None = None
     void: Sequence[Node] = ()
+    on_behalf: tuple[Node, ClientRequest] | None = None
 
 
 def join(*parts: Reaction) -> Reaction:
-    """One reaction for several, in order. At most one of them requests or forsakes something."""
+    """One reaction for several, in order. At most one of them requests or forsakes something, none on behalf."""
     return Reaction(
         [effect for each in parts for effect in each.effects],
         [link for each in parts for link in each.released],

@@ -4,16 +4,19 @@ Requests are idempotent (S1 §2.2.1): repeating one is confirmed again, and so i
 name stands for one filter until it is taken back; using it for another filter is refused. With advertisements, an event
 is accepted only from a client with a confirmed advertisement that matches it: otherwise subscriptions to the event may
 not be known here, and it could be lost.
+
+With rights (docs/protocols/rights.md) routing gets the effective filter of a request, which may be narrower than the
+one asked for; a name stands for the filter that was asked for.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
+from pleach.core.access.client_access import ClientAccess, ExpectedClients
+from pleach.core.access.rights import Denied, Granted, Rights, judge, redacted
 from pleach.core.effects import Send
 from pleach.core.events.event import Event, checked
 from pleach.core.events.filter import Filter
@@ -34,6 +37,7 @@ from pleach.core.messages import (
     Published,
     PublishRefused,
     Refused,
+    Rejudge,
     Renewed,
     Subscribe,
     Subscribed,
@@ -42,13 +46,13 @@ from pleach.core.messages import (
     Unsubscribe,
     Unsubscribed,
 )
+from pleach.core.routing.client_state import ClientState, weight
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import Router
 from pleach.errors import EventError
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
-ORDINARY_CHARACTERS = 1_024  # of a filter's text, per unit of weight
 TOO_MANY_NAMES = f"a client has at most {NAMES_PER_CLIENT_MAX} of these"
 
 LAYERS: dict[type[Message], Layer] = {
@@ -61,25 +65,6 @@ CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
     Layer.SUBSCRIPTIONS: Subscribed,
     Layer.ADVERTISEMENTS: Advertised,
 }
-
-
-class ClientState(msgspec.Struct, array_like=True):
-    own_events: bool
-    subscriptions: dict[str, Filter]
-    advertisements: dict[str, Filter]
-    confirmed: dict[str, None]  # advertisements in effect
-
-    @property
-    def weight(self) -> int:
-        return sum(weight(wanted) for layer in Layer for wanted in self.names(layer).values())
-
-    def names(self, layer: Layer) -> dict[str, Filter]:
-        return self.subscriptions if layer is Layer.SUBSCRIPTIONS else self.advertisements
-
-
-def weight(wanted: Filter) -> int:
-    """How many ordinary subscriptions a subscription with this filter counts as."""
-    return 1 + len(wanted.text) // ORDINARY_CHARACTERS
 
 
 def owner(client: Node, name: str) -> str:
@@ -99,9 +84,13 @@ class Receivers(NamedTuple):
 
 
 class ClientTable:
-    def __init__(self, router: Router) -> None:
+    """`expected`: rights of clients that are not attached, which outlive this table."""
+
+    def __init__(self, router: Router, expected: ExpectedClients | None = None) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}
+        self._screened: dict[Node, ClientAccess] = {}  # of clients that do not get all that their entries match
+        self.expected = expected or ExpectedClients()
         self.names = 0  # weight of the subscriptions and advertisements of all clients
 
     def __contains__(self, node: Node) -> bool:
@@ -123,7 +112,8 @@ class ClientTable:
         if isinstance(message, Attach):
             return self._attach(client, own_events=message.own_events)
         if client not in self._clients:
-            return [refusal(client, message, "not attached: send Attach first")]
+            is_own = isinstance(message, Rejudge)  # of its broker; the client has left meanwhile
+            return [] if is_own else [refusal(client, message, "not attached: send Attach first")]
         match message:
             case Publish(event):
                 return self._publish(client, event)
@@ -135,8 +125,15 @@ class ClientTable:
                 return self._add(Layer.ADVERTISEMENTS, client, name, advertised, wait=True)
             case Unsubscribe() | Unadvertise():
                 return self._take_back(client, message)
+            case Renewed() | Rejudge() | Detach():
+                return self._of_all_names(client, message)
+
+    def _of_all_names(self, client: Node, message: Renewed | Rejudge | Detach) -> list[Send]:
+        match message:
             case Renewed():
                 return [*self._router.end_round(client)]
+            case Rejudge():
+                return self._rejudge(client)
             case Detach():
                 return self._detach(client)
 
@@ -149,7 +146,8 @@ class ClientTable:
                 continue
             if layer is Layer.ADVERTISEMENTS:
                 state.confirmed[name] = None
-            sends.append(Send(client, CONFIRMATIONS[layer](name)))
+            effective = state.access.shown(layer, name, state.names(layer)[name])
+            sends.append(Send(client, CONFIRMATIONS[layer](name, effective)))
         return sends
 
     def forward(self, message: Forward, source: Node) -> list[Send]:
@@ -170,11 +168,37 @@ class ClientTable:
                 sends.append(Send(to, message))
             elif to != event.id.publisher or clients[to].own_events:
                 sends.append(Send(to, delivery))
+        return self._screen(sends) if self._screened else sends
+
+    def _screen(self, sends: list[Send]) -> list[Send]:
+        """Deliveries without those that a client may not see, and without what is hidden from it."""
+        shown: list[Send] = []
+        for send in sends:
+            is_judged = send.to in self._screened and isinstance(send.message, Deliver)
+            shown += self.deliveries(send.to, send.message.events) if is_judged else [send]
+        return shown
+
+    def deliveries(self, client: Node, events: Iterable[Event]) -> list[Send]:
+        """Deliver events that have waited for a client, as far as its present rights allow it."""
+        rights = self._clients[client].access.rights
+        return [Send(client, Deliver(redacted(event, rights.hidden))) for event in events if rights.shows(event)]
+
+    def replies(self, client: Node, kept: Iterable[Message]) -> list[Send]:
+        """Send messages that were kept for a client; deliveries as far as its present rights allow it."""
+        sends: list[Send] = []
+        for message in kept:
+            is_judged = isinstance(message, Deliver) and client in self._clients
+            sends += self.deliveries(client, message.events) if is_judged else [Send(client, message)]
         return sends
 
-    def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
-        """The receivers of an event with these attributes, as in `forward`. Clients send only their own events."""
+    def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers | None:
+        """The receivers of an event with these attributes, as in `forward`. Clients send only their own events.
+
+        None where the event is refused, or where not all receivers get the same: then it does not pass in a run.
+        """
         neighbours, takers, not_own, clients = [], [], [], self._clients
+        if source in clients and not clients[source].access.rights.publishes(attributes):
+            return None
         for to in self._router.destinations(attributes, source):
             if to not in clients:
                 neighbours.append(to)
@@ -183,6 +207,8 @@ class ClientTable:
             elif to != source:
                 takers.append(to)
                 not_own.append(to)
+        if self._screened and any(access.changes(attributes) for to in takers if (access := self._screened.get(to))):
+            return None
         return Receivers(tuple(neighbours), tuple(takers), frozenset(not_own))
 
     # Requests ------------------------------------------------------------------------------------------------
@@ -192,7 +218,8 @@ class ClientTable:
         if client in self._clients:
             self._clients[client].own_events = own_events
         else:
-            self._clients[client] = ClientState(own_events, {}, {}, {})
+            self._clients[client] = ClientState(own_events, {}, {}, {}, self.expected.take(client))
+            self._note_screened(client)
         return [Send(client, Attached(self._router.config.refresh))]
 
     def _detach(self, client: Node) -> list[Send]:
@@ -202,6 +229,8 @@ class ClientTable:
             for name in sorted(state.names(layer)):
                 sends += self._remove(layer, client, name)
         del self._clients[client]
+        self._note_screened(client)
+        self.expected.gone(client, state.access)
         self._router.forget_round(client)
         return sends
 
@@ -220,45 +249,66 @@ class ClientTable:
         except EventError as error:
             return str(error)
         state = self._clients[client]
+        if not state.access.rights.publishes(event.attributes):
+            return "its right to publish does not match it: ask an operator for the right"
         if not self._router.config.advertisements:
             return ""
-        in_effect = (wanted for name, wanted in state.advertisements.items() if name in state.confirmed)
-        if any(wanted.matches(event.attributes) for wanted in in_effect):
+        if any(all(each.matches(event.attributes) for each in filters) for filters in state.in_effect()):
             return ""
         return "no confirmed advertisement matches it: advertise first, and wait for the confirmation"
 
-    def _add(self, layer: Layer, client: Node, name: str, wanted: Filter, *, wait: bool) -> list[Send]:
-        names = self._clients[client].names(layer)
-        if name in names and names[name] != wanted:
-            reason = f"the name stands for {names[name].text!r}; take that back first"
-            return [Send(client, Refused(name, reason, layer, wanted))]
-        if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
-            return [Send(client, Refused(name, TOO_MANY_NAMES, layer, wanted))]
-        if name not in names:
-            self.names += weight(wanted)
-        names[name] = wanted
+    def _add(self, layer: Layer, client: Node, name: str, asked: Filter, *, wait: bool) -> list[Send]:
+        state = self._clients[client]
+        known = state.asked(layer, name)
+        if known is not None and known != asked:
+            reason = f"the name stands for {known.text!r}; take that back first"
+            return [Send(client, Refused(name, reason, layer, asked))]
+        effective = self._granted(layer, client, name, asked)
+        if isinstance(effective, Refused):
+            return [Send(client, effective)]
         ticket = Ticket(layer, client, name)
-        outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
+        outcome = self._router.add(layer, client, Entry(owner(client, name), effective), ticket if wait else None)
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
 
-    def _renew(self, layer: Layer, client: Node, name: str, wanted: Filter) -> list[Send]:
+    def _granted(self, layer: Layer, client: Node, name: str, asked: Filter) -> Filter | Refused:
+        """The effective filter of a name, which stands for `asked` from now on, or did before."""
+        state = self._clients[client]
+        names = state.names(layer)
+        if name in names:
+            return names[name]
+        if len(names) == NAMES_PER_CLIENT_MAX:
+            return Refused(name, TOO_MANY_NAMES, layer, asked)
+        match judge(asked, layer, state.access.rights):
+            case Denied(reason):
+                return Refused(name, reason, layer, asked)
+            case Granted(effective):
+                state.put(layer, name, asked, effective)
+                self.names += weight(effective)
+                return effective
+
+    def _renew(self, layer: Layer, client: Node, name: str, asked: Filter) -> list[Send]:
         """A renewal: the client's state is authoritative, the broker's may be lost or damaged.
 
         An entry of the same name with another filter is removed first (S1 §3.3.1). An advertisement must be in effect
         before events are accepted for it; one that is not confirmed is confirmed again.
         """
         state = self._clients[client]
-        names = state.names(layer)
-        sends = [] if names.get(name, wanted) == wanted else self._remove(layer, client, name)
-        if layer is Layer.ADVERTISEMENTS and not (name in names and name in state.confirmed):
-            return [*sends, *self._add(layer, client, name, wanted, wait=True)]
-        if name not in names:
-            if len(names) == NAMES_PER_CLIENT_MAX:
-                return [Send(client, Refused(name, TOO_MANY_NAMES, layer, wanted))]
-            names[name] = wanted
-            self.names += weight(wanted)
-        return [*sends, *self._router.add(layer, client, Entry(owner(client, name), wanted), None).sends]
+        sends = [] if self._is_as_asked(layer, client, name, asked) else self._remove(layer, client, name)
+        if layer is Layer.ADVERTISEMENTS and not (name in state.advertisements and name in state.confirmed):
+            return [*sends, *self._add(layer, client, name, asked, wait=True)]
+        effective = self._granted(layer, client, name, asked)
+        if isinstance(effective, Refused):
+            return [*sends, Send(client, effective)]
+        return [*sends, *self._router.add(layer, client, Entry(owner(client, name), effective), None).sends]
+
+    def _is_as_asked(self, layer: Layer, client: Node, name: str, asked: Filter) -> bool:
+        """Whether a name is free, or stands for this filter, with what the client's right grants of it."""
+        state = self._clients[client]
+        if state.asked(layer, name) in (None, asked):
+            verdict = judge(asked, layer, state.access.rights)
+            return isinstance(verdict, Denied) or state.names(layer).get(name) in (None, verdict.filter)
+        return False
 
     def lapse(self) -> int:
         """Remove the names of expired entries. Returns how many."""
@@ -282,15 +332,108 @@ class ClientTable:
                 return [*self._remove(Layer.ADVERTISEMENTS, client, name), Send(client, Unadvertised(name))]
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
-        state = self._clients[client]
-        wanted = state.names(layer).pop(name, None)
+        wanted = self._clients[client].drop(layer, name)
         if wanted is None:
             return []
         self.names -= weight(wanted)
         self._router.forget(Ticket(layer, client, name))
-        if layer is Layer.ADVERTISEMENTS:
-            state.confirmed.pop(name, None)
         return self._router.remove(layer, client, Entry(owner(client, name), wanted)).sends
+
+    def holds(self, layer: Layer, client: Node, name: str, asked: Filter) -> bool:
+        """Whether a client has this request in effect already."""
+        state = self._clients.get(client)
+        if state is None or state.asked(layer, name) != asked:
+            return False
+        return self._router.has(layer, client, Entry(owner(client, name), state.names(layer)[name]))
+
+    def filters_of(self, principal: str) -> list[Filter]:
+        """The filters that all clients of a principal have asked for."""
+        states = [state for state in self._clients.values() if state.access.principal == principal]
+        named = ((state, layer, name) for state in states for layer in Layer for name in state.names(layer))
+        return [asked for state, layer, name in named if (asked := state.asked(layer, name)) is not None]
+
+    # Rights (core/access) --------------------------------------------------------------------------------------
+
+    def access_of(self, client: Node) -> ClientAccess | None:
+        """Who a client is and what it may do: one that is attached, or expected; None where nobody has said it."""
+        state = self._clients.get(client)
+        return state.access if state is not None else self.expected.expected.get(client)
+
+    @property
+    def unjudged(self) -> Sequence[Node]:
+        """Clients whose rights the driver of this broker has not said yet."""
+        return sorted(self.expected.unjudged)
+
+    def guard(self, newcomers: Rights) -> None:
+        """What clients may do for which no permit has come. Permits of clients that are not attached are void."""
+        self.expected.newcomers = newcomers
+        self.expected.expected.clear()
+        for client, state in self._clients.items():
+            if not state.access.principal:
+                self.expected.await_judgement(client)
+
+    def announce(self, client: Node, access: ClientAccess) -> None:
+        """A client is about to attach that logged in at another broker."""
+        if client not in self._clients:
+            self.expected.expect(client, access)
+            self.expected.await_judgement(client)
+
+    def permit(self, client: Node, principal: str, rights: Rights) -> Rights | None:
+        """The rights of a client from now on. Returns its former rights, if its names are to be judged by new ones."""
+        self.expected.unjudged.pop(client, None)
+        state = self._clients.get(client)
+        if state is None:
+            self.expected.expect(client, ClientAccess(principal, rights))
+            return None
+        former, access = state.access.rights, state.access
+        access.is_pending |= former != rights
+        access.principal, access.rights = principal, rights
+        self._note_screened(client)
+        return former if access.is_pending else None
+
+    def _note_screened(self, client: Node) -> None:
+        self._screened.pop(client, None)
+        state = self._clients.get(client)
+        if state is not None and state.access.screens:
+            self._screened[client] = state.access
+
+    def _rejudge(self, client: Node) -> list[Send]:
+        """Judge all names of a client by its present rights: advertisements first, they open the way."""
+        state = self._clients[client]
+        state.access.is_pending = False
+        self._note_screened(client)
+        named = [(layer, name) for layer in reversed(Layer) for name in sorted(state.names(layer))]
+        return [send for layer, name in named for send in self._rejudge_name(layer, client, name)]
+
+    def _rejudge_name(self, layer: Layer, client: Node, name: str) -> list[Send]:
+        state = self._clients[client]
+        asked, former = state.asked(layer, name), state.names(layer)[name]
+        assert asked is not None
+        match judge(asked, layer, state.access.rights):
+            case Denied(reason):
+                return [*self._remove(layer, client, name), Send(client, Refused(name, reason, layer, asked))]
+            case Granted(effective) if effective == former:
+                return []
+            case Granted(effective):
+                return self._change(layer, client, name, asked, effective)
+
+    def _change(self, layer: Layer, client: Node, name: str, asked: Filter, effective: Filter) -> list[Send]:
+        """Put another filter in effect: added before the former is removed, so that no event of both is missed."""
+        state = self._clients[client]
+        former = state.names(layer)[name]
+        if layer is Layer.ADVERTISEMENTS and name in state.confirmed:
+            state.confirmed[name] = state.confirmed[name] or former
+        state.put(layer, name, asked, effective)
+        self.names += weight(effective) - weight(former)
+        ticket = Ticket(layer, client, name)
+        is_answer = layer is Layer.ADVERTISEMENTS or ticket in self._router.waiting_of(client)
+        entry = Entry(owner(client, name), effective)
+        self._router.forget(ticket)  # it waits for what the new entry needs, and is answered once
+        added = self._router.add(layer, client, entry, ticket if is_answer else None)
+        removed = self._router.remove(layer, client, entry._replace(filter=former))
+        shown = state.access.shown(layer, name, effective)
+        told = [] if is_answer else [Send(client, Subscribed(name, shown, is_change=True))]
+        return [*added.sends, *removed.sends, *self.settle(added.due), *told]
 
     # Moving --------------------------------------------------------------------------------------------------
 
@@ -303,8 +446,9 @@ class ClientTable:
             state.own_events,
             dict(sorted(state.subscriptions.items())),
             dict(sorted(state.advertisements.items())),
-            sorted(state.confirmed),
+            sorted(name for name, former in state.confirmed.items() if former is None),
             waiting,
+            state.access.copy(),
         )
 
     def leave_unanswered(self, handed: HandedClient) -> None:
@@ -316,27 +460,28 @@ class ClientTable:
         """Take over the state of a client; the router gets its entries by a rewiring."""
         former = self._clients.get(handed.name)
         taken = self._clients[handed.name] = ClientState(
-            handed.own_events, dict(handed.subscriptions), dict(handed.advertisements), dict.fromkeys(handed.confirmed)
+            handed.own_events,
+            dict(handed.subscriptions),
+            dict(handed.advertisements),
+            dict.fromkeys(handed.confirmed),
+            handed.access.copy(),
         )
+        self._note_screened(handed.name)
+        self.expected.await_judgement(handed.name)
         self.names += taken.weight - (former.weight if former else 0)
 
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> dict[Node, ClientState]:
         """Sorted, so that equal states are equal bytes, independent of arrival order."""
-        return {
-            name: ClientState(
-                state.own_events,
-                dict(sorted(state.subscriptions.items())),
-                dict(sorted(state.advertisements.items())),
-                dict(sorted(state.confirmed.items())),
-            )
-            for name, state in sorted(self._clients.items())
-        }
+        return {name: state.copy() for name, state in sorted(self._clients.items())}
 
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients
         self.names = sum(state.weight for state in clients.values())
+        self._screened.clear()
+        for client in clients:
+            self._note_screened(client)
 
 
 def refusal(client: Node, message: Message, reason: str) -> Send:

@@ -17,13 +17,16 @@ A union of many ranges is split into filters at ranges selected by their content
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
+from pleach.core.events.budget import EFFECTIVE, PIECE_BYTES_MAX, PIECE_RANGES_MAX
 from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
-from pleach.core.events.ranges import NOTHING, Ranges, fill_gaps, includes, union_of
+from pleach.core.events.normalise import weight
+from pleach.core.events.ranges import NOTHING, Cut, Ranges, fill_gaps, includes, union_of
+from pleach.core.events.spelling import spell_conjunction
 from pleach.core.routing.entries import Change, Difference, Entry
 from pleach.core.routing.stages import hides
 
@@ -31,6 +34,7 @@ MERGED_KINDS = frozenset(
     {TypeConstraint.NUMBER, TypeConstraint.STRING, TypeConstraint.BYTES}
 )  # booleans have no ranges to unite
 PIECE_RANGES_USUAL = 32  # one range in this many ends a piece
+NUMBER_BYTES_MAX = 32  # of its text
 
 
 class Bucket(NamedTuple):
@@ -53,7 +57,15 @@ def bucket_of(candidate: Filter) -> Bucket | None:
     if constraints[attribute].patterns:
         return None
     rest = Conjunction({name: c for name, c in constraints.items() if name != attribute})
-    return Bucket(attribute, kind, rest)
+    return Bucket(attribute, kind, rest) if _leaves_room(candidate, rest) else None
+
+
+def _leaves_room(candidate: Filter, rest: Conjunction) -> bool:
+    """Whether a neighbour accepts `rest` with any piece: always, unless another broker has sent what none makes."""
+    if weight(rest) > EFFECTIVE.conditions:
+        return False
+    is_short = 4 * len(candidate.text) <= EFFECTIVE.normal_bytes  # a character has at most four bytes
+    return is_short or len(spell_conjunction(rest).encode()) <= EFFECTIVE.normal_bytes
 
 
 def unite(bucket: Bucket, members: Iterable[Filter], bound: float) -> Ranges:
@@ -66,7 +78,7 @@ def mergers(bucket: Bucket, united: Ranges, wider: Iterable[Ranges]) -> frozense
     """The filters that represent a bucket; none where wider buckets include all of it."""
     if includes(union_of(list(wider)), united):
         return frozenset()
-    return frozenset(_filter(bucket, piece) for piece in _pieces(united))
+    return frozenset(_filter(bucket, piece) for piece in _pieces(bucket.attribute, united))
 
 
 def is_wider(one: Bucket, other: Bucket) -> bool:
@@ -79,18 +91,41 @@ def _filter(bucket: Bucket, piece: Ranges) -> Filter:
     return Filter([Conjunction({**bucket.rest.constraints, bucket.attribute: Constraint(bucket.kind, piece)})])
 
 
-def _pieces(united: Ranges) -> Iterable[Ranges]:
-    """Split a union after ranges selected by their hash. The pieces depend on the set alone, not on its history."""
-    if len(united.cuts) <= 2 * PIECE_RANGES_USUAL:
-        return [united]
+def _pieces(attribute: str, united: Ranges) -> Iterable[Ranges]:
+    """Split a union after ranges selected by their hash. The pieces depend on the set alone, not on its history.
+
+    A piece that the hashes leave too long for the budget of carried filters ends there.
+    """
+    is_short = len(united.cuts) <= 2 * PIECE_RANGES_USUAL
     pieces = []
-    inside_first, start = united.inside_first, 0
-    for end in range(2 - inside_first, len(united.cuts), 2):
-        if crc32(repr(united.cuts[end - 1]).encode()) % PIECE_RANGES_USUAL == 0:
+    inside_first, start, size = united.inside_first, 0, 0
+    for end in range(2 - inside_first, len(united.cuts) + 2, 2):
+        added = _spelled_bytes(attribute, united.cuts[end - 2 if end > 1 else 0 : end])
+        if start < end - 2 and (size + added > PIECE_BYTES_MAX or end - start > 2 * PIECE_RANGES_MAX):
+            pieces.append(Ranges(inside_first, united.cuts[start : end - 2]))
+            inside_first, start, size = False, end - 2, 0
+        size += added
+        if not is_short and end < len(united.cuts) and _ends_piece(united.cuts[end - 1]):
             pieces.append(Ranges(inside_first, united.cuts[start:end]))
-            inside_first, start = False, end
+            inside_first, start, size = False, end, 0
     pieces.append(Ranges(inside_first, united.cuts[start:]))
     return [piece for piece in pieces if not piece.is_empty]
+
+
+def _ends_piece(last: Cut) -> bool:
+    return crc32(repr(last).encode()) % PIECE_RANGES_USUAL == 0
+
+
+def _spelled_bytes(attribute: str, cuts: Iterable[Cut]) -> int:
+    """At most so many bytes has the text of one range."""
+    return sum(2 * len(attribute.encode()) + 16 + _value_bytes(value) for value, _ in cuts)
+
+
+def _value_bytes(value: Any) -> int:
+    """Quotes are doubled, bytes are two digits."""
+    if isinstance(value, str):
+        return 2 * len(value.encode())
+    return 2 * len(value) if isinstance(value, bytes) else NUMBER_BYTES_MAX
 
 
 class Merged:

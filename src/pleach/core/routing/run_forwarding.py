@@ -25,8 +25,11 @@ KEY_BYTES_MAX = 256  # of attributes that are cached
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
+_NOT_YET = Receivers((), (), frozenset())  # of no event: compared by `is`
+
+
 class _Route(NamedTuple):
-    receivers: Receivers
+    receivers: Receivers | None  # None: such an event is refused, or not the same for all
     payload_bytes_max: int  # for an event with these attributes
 
 
@@ -43,9 +46,10 @@ class RunForwarding:
             self._known.clear()
             self._count = 0
 
-    def forwarded(self, neighbour: Node, glimpses: Sequence[Glimpse]) -> Passed:
-        """Events from a neighbour; raises EventError for an invalid one."""
-        return Passed(self._spans(neighbour, glimpses), [])
+    def forwarded(self, neighbour: Node, glimpses: Sequence[Glimpse]) -> Passed | None:
+        """Events from a neighbour; None where not all receivers get the same. Raises EventError for an invalid one."""
+        spans = self._spans(neighbour, glimpses)
+        return None if spans is None else Passed(spans, [])
 
     def published(self, client: Node, glimpses: Sequence[Glimpse]) -> Passed | None:
         """Events of an attached client; None where one of them may have to be refused."""
@@ -62,23 +66,25 @@ class RunForwarding:
             spans = self._spans(client, glimpses)
         except EventError:
             return None
+        if spans is None:
+            return None
         return Passed(spans, [Send(client, Published(last, len(glimpses)))])
 
-    def _spans(self, sender: Node, glimpses: Sequence[Glimpse]) -> list[Span]:
+    def _spans(self, sender: Node, glimpses: Sequence[Glimpse]) -> list[Span] | None:
         routes = self._routes.setdefault(sender, {})
         spans: list[Span] = []
-        start, current = 0, None
+        start, current = 0, _NOT_YET
         for place, glimpse in enumerate(glimpses):
             key = bytes(glimpse.attributes)
             receivers, payload_bytes_max = routes.get(key) or self._learn(sender, key)
             if len(glimpse.payload) > payload_bytes_max:
                 raise EventError(f"event {glimpse.id}: too large")
             if receivers is not current:
-                if current is not None:
-                    spans += _split(start, place, current, glimpses)
+                if receivers is None:
+                    return None
+                spans += _split(start, place, current, glimpses)
                 start, current = place, receivers
-        if current is not None:
-            spans += _split(start, len(glimpses), current, glimpses)
+        spans += _split(start, len(glimpses), current, glimpses)
         return spans
 
     def _learn(self, sender: Node, key: bytes) -> _Route:
@@ -87,7 +93,8 @@ class RunForwarding:
         if self._count >= ROUTES_MAX or len(self._known) >= ROUTES_MAX:
             self.forget()
         receivers = self._sessions.receivers(attributes, sender)
-        route = _Route(self._known.setdefault(receivers, receivers), payload_bytes_max)
+        known = None if receivers is None else self._known.setdefault(receivers, receivers)
+        route = _Route(known, payload_bytes_max)
         if len(key) <= KEY_BYTES_MAX:
             self._routes.setdefault(sender, {})[key] = route
             self._count += 1
@@ -96,6 +103,8 @@ class RunForwarding:
 
 def _split(start: int, end: int, receivers: Receivers, glimpses: Sequence[Glimpse]) -> Iterator[Span]:
     """One span, or several where some events belong to a client that does not want its own events."""
+    if start == end:
+        return
     neighbours, clients, not_own = receivers
     if not not_own:
         yield Span(start, end, neighbours, clients)

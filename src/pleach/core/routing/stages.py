@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pleach.core.events.algebra import conjunction_covers
+from pleach.core.events.budget import Steps
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
 from pleach.core.routing.entries import Change, Difference, Entry
@@ -61,7 +62,8 @@ def _holds_each_part(wide: Filter, narrow: Filter) -> bool:
     `covers` also finds some cases where several conjunctions cover one together, and so is not transitive. This
     relation must be: filters that hide each other in a cycle would all be dropped.
     """
-    return all(any(conjunction_covers(x, y) for x in wide.conjunctions) for y in narrow.conjunctions)
+    steps = Steps()
+    return all(any(conjunction_covers(x, y, steps) for x in wide.conjunctions) for y in narrow.conjunctions)
 
 
 class MinimalCover:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cryptography.hazmat.primitives.serialization import Encoding
+
 from pleach.core.messages import Node
 from pleach.errors import CertificateError, TlsError
 from pleach.net.tls_layer import TlsSide
@@ -44,6 +46,12 @@ class TransportSecurity(Feature):
         self._warned_at = 0.0
         self.credentials = _loaded(tls, settings(), _known_number(settings()))
         self._warn()
+
+    def own_certificate(self) -> bytes:
+        """DER."""
+        certificate = self.credentials.certificate
+        assert certificate is not None
+        return certificate.public_bytes(Encoding.DER)
 
     # Connections ---------------------------------------------------------------------------------------------
 

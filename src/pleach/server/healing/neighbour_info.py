@@ -43,14 +43,17 @@ class NeighbourReports(Feature):
         return stand_in.client if stand_in else ""
 
     def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
-        """A broker without memory that came back, while its stand-in is connected."""
+        """A stand-in where nobody heals; or a broker without memory that came back, while its stand-in is connected."""
+        if hello.role == STAND_IN and self._settings().heal is None:
+            reason = f"healing is off at {self._broker.name}: it takes no stand-in for {hello.node}"
+            return HelloRefusal(ByeReason.REFUSED, reason)
         stand_in = self.stand_in_of(hello.node)
         if port is Port.CLIENTS or hello.role == STAND_IN or stand_in is None:
             return None
         if stand_in.epoch == hello.epoch or not self._links.is_up(hello.node):
             return None
         reason = f"{hello.node} has a stand-in, which is at work; remove that one first"
-        return HelloRefusal(ByeReason.FENCED, reason)
+        return HelloRefusal(ByeReason.FENCED, reason, is_at_work=True)
 
     @property
     def phase(self) -> StandInPhase:

@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from pleach.core.messages import NeighbourReport, Node
+from pleach.disk.private_files import FOLDER_MODE, make_private
 from pleach.net.addresses import Address, parse_address
 from pleach.server.bugs import watched
 from pleach.server.healing.settings import StandInSettings
@@ -74,7 +75,8 @@ class StandInHost:
     def start(self, broker: Node, epoch: int, report: NeighbourReport) -> None:
         """Start a stand-in for a neighbour, from the last report of it."""
         folder = self._root() / quote(broker, safe="") / str(epoch)
-        folder.mkdir(parents=True)
+        folder.mkdir(FOLDER_MODE, parents=True)
+        make_private(folder / SETTINGS)
         (folder / SETTINGS).write_text(_toml(stand_in_settings(self._settings(), broker, epoch, report, folder)))
         self._run(broker, folder)
 

@@ -79,7 +79,7 @@ def _body_of(kind: type[OperatorRequest], hidden: tuple[str, ...] = (), **more: 
     `more`: further fields, or fields with narrower types; a type and a default for each that may be left out.
     """
     fields = {
-        field.name: Name if field.type is str else field.type
+        field.name: Name if field.type in (str, Node) else field.type
         for field in msgspec.structs.fields(kind)
         if field.name not in ("operation", "is_patient", *hidden)
     }
@@ -91,7 +91,7 @@ def _body_of(kind: type[OperatorRequest], hidden: tuple[str, ...] = (), **more: 
 BODIES: Mapping[type[OperatorRequest], type[Body]] = {
     RequestSwap: _body_of(RequestSwap, protocol=(Protocol, "")),
     RequestExchange: _body_of(RequestExchange, path=Path, cut=Count, protocol=Protocol),
-    RequestAdd: _body_of(RequestAdd),
+    RequestAdd: _body_of(RequestAdd, address=Name),
     # `detach_absent`: clients that are not connected lose their sessions; else they are a reason to refuse.
     RequestRemove: _body_of(RequestRemove, hidden=("absent",), detach_absent=(bool, False)),
     RequestMove: _body_of(RequestMove, path=MovePath, delay_ms_max=(Count, 0)),
@@ -190,8 +190,8 @@ class OperationPages:
         return request
 
     async def _expect(self, body: ExpectBody) -> HttpResponse:
-        if body.broker == self._broker.name or body.broker in self._broker.sessions:
-            error = f"{body.broker!r} is this broker itself, or a client of it"
+        if body.broker == self._broker.name or body.broker in self._broker.hosting.here:
+            error = f"{body.broker!r} is this broker itself, or a component that it hosts"
             return failure(HTTPStatus.CONFLICT, "nodes share one name space: give the new broker another name", error)
         self._directory.expect(body.broker)
         return json_page(HTTPStatus.OK, {"expected": body.broker})

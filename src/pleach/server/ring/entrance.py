@@ -20,7 +20,7 @@ from pleach.core.broker import Broker
 from pleach.core.messages import Greeting, Peer, RequestAdd
 from pleach.core.ring.chord import RingPhase
 from pleach.errors import JoinError, SettingsError
-from pleach.net.addresses import Address, parse_address
+from pleach.net.addresses import Address, parse_address, unreachable_if_no_host, why
 from pleach.operate.operation import fresh_name
 from pleach.server.operations import Operations
 from pleach.server.ring.datagrams import numeric
@@ -37,9 +37,10 @@ async def numeric_address(text: str, *, key: str) -> str:
     """An address as hosts of a ring tell it: numbers, that others can reach. Raises SettingsError."""
     address = parse_address(text, key=key)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port)
+        with unreachable_if_no_host(address.host):
+            found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port)
     except OSError as error:
-        raise SettingsError(key, f"{text}: {error.strerror}", "an address that can be resolved") from None
+        raise SettingsError(key, f"{text}: {why(error)}", "an address that can be resolved") from None
     made = str(Address(str(found[0][4][0]), address.port))
     if numeric(made) is None:
         raise SettingsError(key, f"{text} is no address that others could reach", "give one with --advertise")

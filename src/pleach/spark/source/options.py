@@ -6,21 +6,25 @@ Names of options are case-insensitive, as in Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from pleach.access.principals import full_name
 from pleach.core.events.complement import divided
 from pleach.core.events.event import PUBLISHER_BYTES_MAX
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.errors import AddressError, FilterError, SettingsError
 from pleach.net.addresses import Address, parse_addresses
+from pleach.net.client_login import Entry, client_login
 from pleach.server.settings import NAME_BYTES_MAX
 
 FORMAT = 'format("pleach")'
 PATIENCE_SECONDS = 60.0
 SPLITS_MAX = 64
+ENTRY = ("tls", "key", "tokenFile", "tenant")  # options, in the order of EntryOptions
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # options of Spark itself
 SUFFIX_BYTES_MAX = 64  # of a client's name, for the suffix of a partition
 assert NAME_BYTES_MAX <= PUBLISHER_BYTES_MAX
@@ -39,11 +43,26 @@ class Share(NamedTuple):
     addresses: tuple[Address, ...]
 
 
+class EntryOptions(msgspec.Struct, frozen=True):
+    """How tasks come in at brokers. Files are read on executors, for each connection."""
+
+    tls: str = ""  # directory of certificates; empty: no TLS
+    key: str = ""  # file of an Ed25519 key
+    token_file: str = ""
+    tenant: str = ""
+
+    @property
+    def entry(self) -> Entry:
+        file = Path(self.token_file)
+        token = (lambda: file.read_text(encoding="utf-8").strip()) if self.token_file else None
+        return Entry(self.tls or None, client_login(self.key or None, token))
+
+
 class StreamOptions(msgspec.Struct, frozen=True):
     shares: tuple[Share, ...]
     rows_max: int  # in a batch; 0: no limit
     patience: float  # seconds
-    tls: str = ""  # directory of certificates, on every executor; empty: no TLS
+    entry: EntryOptions = EntryOptions()
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
@@ -51,7 +70,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     addresses: tuple[Address, ...]
     patience: float
     order_by: tuple[str, ...]
-    tls: str = ""
+    entry: EntryOptions = EntryOptions()
 
 
 def batch_options(given: Mapping[str, str]) -> BatchOptions:
@@ -63,20 +82,20 @@ def batch_options(given: Mapping[str, str]) -> BatchOptions:
 
 
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
-    options = _known(given, ("brokers", "name", "filter", "split", "maxRowsPerBatch", "patience", "tls"))
+    options = _known(given, ("brokers", "name", "filter", "split", "maxRowsPerBatch", "patience", *ENTRY))
     name, addresses = _name(options), _addresses(options)
     wanted = _filter(options.get("filter", "TRUE"), "filter")
     texts = split_texts(options.get("split", ""))
     if len(texts) > SPLITS_MAX:
         raise _wrong("split", f"{len(texts)} parts", f"at most {SPLITS_MAX} are possible")
     rows_max = int(_number(options, "maxrowsperbatch", 0))
-    return StreamOptions(_shares(name, addresses, wanted, texts), rows_max, _patience(options), options.get("tls", ""))
+    return StreamOptions(_shares(name, addresses, wanted, texts), rows_max, _patience(options), _entry(options))
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    options = _known(given, ("brokers", "name", "patience", "orderBy", "tls"))
+    options = _known(given, ("brokers", "name", "patience", "orderBy", *ENTRY))
     columns = tuple(part.strip() for part in options.get("orderby", "").split(",") if part.strip())
-    return SinkOptions(_name(options), _addresses(options), _patience(options), columns, options.get("tls", ""))
+    return SinkOptions(_name(options), _addresses(options), _patience(options), columns, _entry(options))
 
 
 def split_texts(text: str) -> list[str]:
@@ -122,7 +141,11 @@ def _name(options: Mapping[str, str]) -> str:
     if len(name.encode()) > NAME_BYTES_MAX - SUFFIX_BYTES_MAX or not name.isprintable():
         limit = NAME_BYTES_MAX - SUFFIX_BYTES_MAX
         raise _wrong("name", f"{name[:20]!r}… is no name", f"1 to {limit} bytes of printable text")
-    return name
+    return full_name(options.get("tenant", ""), name)
+
+
+def _entry(options: Mapping[str, str]) -> EntryOptions:
+    return EntryOptions(*(options.get(name.lower(), "") for name in ENTRY))
 
 
 def _addresses(options: Mapping[str, str]) -> tuple[Address, ...]:

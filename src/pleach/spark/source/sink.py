@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from pleach.client.publish_once import publish_once
 from pleach.client.short_connection import Identity
+from pleach.core.access.tenants import TENANT
 from pleach.core.events.event import Event, EventId, Value, check_content
 from pleach.errors import EventError, SettingsError
 from pleach.spark.source.options import FORMAT, SinkOptions
@@ -55,8 +56,8 @@ class Work:
         who = Identity(name, epoch)
         turn = partition % len(self._options.addresses)
         place = self._options.addresses[turn : turn + 1]  # always the same broker, which has the state of the epoch
-        patience, tls = self._options.patience, self._options.tls or None
-        publish_once(place, who, _numbered(drafts, who), patience=patience, tls=tls)
+        way, patience = self._options.entry, self._options.patience
+        publish_once(place, who, _numbered(drafts, who, way.tenant), patience=patience, entry=way.entry)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -82,9 +83,10 @@ class BatchSink(DataSourceArrowWriter):
         return WriterCommitMessage()
 
 
-def _numbered(drafts: list[RowEvent], who: Identity) -> list[Event]:
+def _numbered(drafts: list[RowEvent], who: Identity, tenant: str) -> list[Event]:
+    of_tenant = {TENANT: tenant} if tenant else {}
     return [
-        Event(EventId(who.name, who.epoch, number), draft.attributes, draft.payload)
+        Event(EventId(who.name, who.epoch, number), {**draft.attributes, **of_tenant}, draft.payload)
         for number, draft in enumerate(drafts, 1)
     ]
 

@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _reader(self, share: Share, patience: float | None = None) -> Reader:
         patience = self._options.patience if patience is None else patience
-        return Reader(share.name, share.addresses, patience=patience, tls=self._options.tls or None)
+        return Reader(share.name, share.addresses, patience=patience, entry=self._options.entry.entry)
 
     # On executors --------------------------------------------------------------------------------------------
 

@@ -25,7 +25,11 @@ from pleach.core.events.index.predicates import Predicate
 from pleach.core.events.ranges import BEFORE, Cut, Ranges
 
 BUCKETS_MAX = 64  # boundaries per attribute and kind
-PATTERN_MEMO_MAX = 256  # values whose failing patterns are cached, per attribute
+# The memo of values whose failing patterns are known. A value has at most 256 bytes, its row one bit for each slot of
+# the grid, like each row of the column: so a memo takes a few times the memory that the patterns themselves take here.
+PATTERN_MEMO_MAX = 256
+MEMO_VALUES_PER_PATTERN = 4
+MEMO_CHARACTERS_MAX = 64
 
 Axis: TypeAlias = tuple[list[Any], list[int]]  # n boundaries, n + 1 rows
 
@@ -97,10 +101,14 @@ class Column:
             for pattern, bits in self._patterns.items():
                 if not pattern.matches(value):
                     row |= bits
-            if len(self._memo) >= PATTERN_MEMO_MAX:
-                self._memo.clear()
-            self._memo[value] = row
+            if len(value) <= MEMO_CHARACTERS_MAX:
+                self._remember(value, row)
         return row
+
+    def _remember(self, value: str, row: int) -> None:
+        if len(self._memo) >= min(PATTERN_MEMO_MAX, MEMO_VALUES_PER_PATTERN * len(self._patterns)):
+            self._memo.clear()
+        self._memo[value] = row
 
 
 def buckets(boundaries: list[Any], ranges: Ranges) -> Iterator[tuple[int, int]]:

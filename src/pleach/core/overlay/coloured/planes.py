@@ -30,7 +30,8 @@ from pleach.core.messages import (
     PubSub,
     Settle,
 )
-from pleach.core.routing.clients import ClientState, ClientTable
+from pleach.core.routing.client_state import ClientState
+from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.renewal_relay import UNANSWERED
 from pleach.core.routing.router import Router, RoutingConfig
 from pleach.core.routing.snapshot import RouterState

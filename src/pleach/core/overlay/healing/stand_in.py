@@ -20,6 +20,9 @@ Rule 7: neighbouring stand-ins send each other every event while they serve: onl
         clients of one wanted from the other.
 Rule 8: a stand-in keeps what it has merged for each neighbouring stand-in until that one has merged it too. If that one
         dies before, the next one gets it with our testimony, since the witnesses no longer have it.
+Rule 9: `Returning` is accepted only where clients were asked to return: by a stand-in, and by a broker that has
+        inherited the clients of another one. What a client says of other publishers' events is not proven. So by rule 6
+        only those events are given up that their own publisher has said it sends again.
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ import msgspec
 
 from pleach.core.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.core.events.event import Event, EventId
+from pleach.core.events.filter import Filter
 from pleach.core.messages import (
     Advertise,
     Attach,
     Bereaved,
     ClientRequest,
-    Deliver,
     Forward,
     Got,
     Layer,
@@ -64,6 +67,7 @@ from pleach.errors import HealingError, ProtocolError
 
 GRACE: Final = "standin:grace"
 KEPT_MAX = 100_000  # events for clients that return; the oldest are dropped
+SEEN_MAX = 100_000  # publishers whose events clients may report; further ones are ignored
 NOTHING = Reaction()
 
 
@@ -87,6 +91,8 @@ class StandInState(msgspec.Struct, array_like=True):
     given_up: list[EventId] = []  # by rule 6
     witness: WitnessState = msgspec.field(default_factory=WitnessState)
     served: list[Node] = []  # stand-ins that have merged before us
+    has_asked: bool = False  # clients were asked to return here (rule 9)
+    again: Marks = {}  # per client that returned: the last event that it sends again
 
 
 class StandIn:
@@ -113,6 +119,11 @@ class StandIn:
     @property
     def phase(self) -> StandInPhase:
         return self._state.phase
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether clients were asked to return here (rule 9)."""
+        return self._state.has_asked
 
     @property
     def holds(self) -> tuple[Sequence[Event], Sequence[EventId]]:
@@ -144,6 +155,8 @@ class StandIn:
                 return self._gathered(sender, message)
             case Served():
                 return self._is_served(sender)
+            case Returning() if not self.has_asked:
+                raise ProtocolError(self._context.name, sender, message, "no client was asked to return here")
             case Returning() if sender not in self._context.router.neighbours:
                 return Reaction(self._returned(sender, message))
             case _:
@@ -182,6 +195,7 @@ class StandIn:
         """The dead broker was leaving, and its clients are ours. Rule 6 applies to what they send again."""
         got = [entry.event for entry in message.entries if isinstance(entry, Got)]
         self._state.seen = in_order(marks_of([*self._state.seen, *message.marks, *got, *message.heard]))
+        self._state.has_asked = True
         self._derive()
         return []
 
@@ -198,7 +212,10 @@ class StandIn:
         assert self.phase is StandInPhase.IDLE
         assert not self._context.router.neighbours, "a stand-in begins without neighbours"
         self._state = StandInState(
-            StandInPhase.GATHERING, parent, Pool(self._context.name, {self._context.name: [*neighbours]})
+            StandInPhase.GATHERING,
+            parent,
+            Pool(self._context.name, {self._context.name: [*neighbours]}),
+            has_asked=True,
         )
         return self._merge_if_complete([_seen_as(StandInPhase.GATHERING)])
 
@@ -296,15 +313,26 @@ class StandIn:
             *(Subscribe(name, wanted) for name, wanted in sorted(message.subscriptions.items())),
         ]
         late: list[Effect] = []
-        if self.phase is StandInPhase.IDLE and state.seen and not self._context.locked_for():  # for what it sends again
+        is_late = self.phase is StandInPhase.IDLE and self._has_seen_any(client, message)
+        if is_late and not self._context.locked_for():
             state.phase, late = StandInPhase.SERVING, [SetTimer(GRACE, self._grace)]
         marks = marks_of([*message.marks, *message.heard])
         for event_id in message.marks:
-            note(self._seen, event_id)
+            if event_id.publisher in self._seen or len(self._seen) < SEEN_MAX:
+                note(self._seen, event_id)
         state.seen = in_order(self._seen)
+        for event_id in message.again:
+            if event_id.publisher == client:
+                note(state.again, event_id)
         answers = [send for request in requests for send in self._context.sessions.handle(client, request)]
-        missed = [event for event in state.kept if _misses(client, message, marks, event)]
-        return [*late, *answers, *(Send(client, Deliver(event)) for event in missed)]
+        sessions = self._context.sessions
+        wanted = sessions.subscriptions(client)  # what its rights leave of those that it asks for
+        missed = [event for event in state.kept if _misses(client, message, wanted, marks, event)]
+        return [*late, *answers, *sessions.deliveries(client, missed)]
+
+    def _has_seen_any(self, client: Node, message: Returning) -> bool:
+        """Whether some broker has received one of the events that a client sends again."""
+        return any(each.publisher == client and covers(self._seen, each) for each in message.again)
 
     def _keep(self, event: Event) -> None:
         self._state.kept.append(event)
@@ -328,7 +356,7 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        self._state = StandInState(seen=state.seen, witness=state.witness)
+        self._state = StandInState(seen=state.seen, witness=state.witness, has_asked=state.has_asked, again=state.again)
         self._derive()
         return Reaction([*effects, *given_up, _seen_as(StandInPhase.IDLE)])
 
@@ -354,7 +382,7 @@ class StandIn:
             confirmed = [send for send in sends if isinstance(send.message, Published)]
             if not confirmed:
                 return sends  # it was refused
-            if (self._is_causal or not self._has) and covers(self._seen, cause.event.id):
+            if (self._is_causal or not self._has) and self._is_again(cause.event.id):
                 self._state.given_up.append(cause.event.id)
                 return confirmed
         self._keep(cause.event)
@@ -362,6 +390,10 @@ class StandIn:
         has = self._got if isinstance(cause, Publish) and not self._is_causal else self._has
         others = [send for send in sends if send.to not in told_all and not _is_had(has, send)]
         return [*others, *(Send(stand_in, Forward(cause.event)) for stand_in in told_all)]
+
+    def _is_again(self, event: EventId) -> bool:
+        """Whether its publisher has said that it sends it again, and some broker has received it (rules 6 and 9)."""
+        return covers(self._state.again, event) and covers(self._seen, event)
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -383,10 +415,10 @@ class StandIn:
         self._derive()
 
 
-def _misses(client: Node, message: Returning, marks: Marks, event: Event) -> bool:
+def _misses(client: Node, message: Returning, wanted: Mapping[str, Filter], marks: Marks, event: Event) -> bool:
     if covers(marks, event.id) or (client == event.id.publisher and not message.own_events):
         return False
-    return any(wanted.matches(event.attributes) for wanted in message.subscriptions.values())
+    return any(each.matches(event.attributes) for each in wanted.values())
 
 
 def _is_had(has: Mapping[Node, Marks], send: Send) -> bool:

@@ -8,18 +8,21 @@ a→b→client becomes a→client, and the client holds what a sends until `Redi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from pleach.core.access.client_access import ClientAccess
 from pleach.core.effects import Send
 from pleach.core.messages import (
     CLIENT_REQUESTS,
     PUB_SUB,
+    Attach,
     ClientRequest,
     Detach,
     HandedClient,
     Layer,
     Node,
     Publish,
+    Rejudge,
     Said,
 )
 from pleach.core.overlay.context import BrokerContext
@@ -36,8 +39,9 @@ class HandoverSeam:
 
     keeps_causal_order = True
 
-    def __init__(self, change: Changing) -> None:
+    def __init__(self, change: Changing, access_of: Callable[[Node], ClientAccess | None]) -> None:
         self._change = change
+        self._access_of = access_of
 
     @property
     def peers(self) -> frozenset[Node]:
@@ -51,6 +55,9 @@ class HandoverSeam:
 
     def _request(self, client: Node, request: ClientRequest) -> Verdict:
         change = self._change
+        if isinstance(request, Rejudge):  # a client that is handed over is judged by its new broker
+            has_gone = change.role is MembershipRole.LEAVING and change.phase is not MembershipPhase.ASKED
+            return Drop("handed over") if has_gone else Pass(client, request)
         match change.role, change.phase:
             case MembershipRole.JOINING, _:
                 change.clients[client] = False
@@ -68,12 +75,17 @@ class HandoverSeam:
         is_to_be_told = change.phase is MembershipPhase.CLOSED and not is_at_its_end and not change.clients.get(client)
         change.clients[client] = is_to_be_told or (change.clients.get(client, False) and not is_at_its_end)
         redirected = [Send(client, change.redirect())] if is_to_be_told else []
-        said = Said(client, request)
+        said = Said(client, request, self._logged_in(client) if isinstance(request, Attach) else None)
         if not isinstance(request, Publish):
             change.said.append(said)
         elif change.phase is MembershipPhase.HANDED:  # a client that has been told where to go hears of it there
             change.passed_on.setdefault(client, []).append(request.event.id)
         return [Send(change.partner, said), *redirected]
+
+    def _logged_in(self, client: Node) -> ClientAccess | None:
+        """Who a client is that logged in here; None where that says nothing."""
+        known = self._access_of(client)
+        return known.without_names() if known and known.without_names() != ClientAccess() else None
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
         """After the handover b tells a nothing by itself: a has it all."""

@@ -23,7 +23,6 @@ from typing import get_args
 from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.core.messages import (
     ClientLeft,
-    ClientRequest,
     CloseAB,
     Connect,
     ConnectAck,
@@ -74,7 +73,8 @@ class Membership:
 
     @property
     def under_way(self) -> HandoverSeam | None:
-        return None if self._state.change is None else HandoverSeam(self._state.change)
+        change = self._state.change
+        return None if change is None else HandoverSeam(change, self._context.sessions.access_of)
 
     @property
     def operation(self) -> str:
@@ -308,19 +308,26 @@ class Membership:
         match message:
             case Handover(_, clients):
                 return self._inherit(change, clients)
-            case Said(client, request):
-                return self._said(change, client, request)
+            case Said():
+                return self._said(change, message)
             case ClientLeft(_, client):
-                del change.clients[client]
+                if change.clients.pop(client, None) is None or self._is_broker(client):
+                    return Reaction()
                 return Reaction(released=[client])
             case Left():
                 self._part.advance(change, Left)
                 return Reaction([LinkDown(change.partner)])
         raise AssertionError(message)
 
-    def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Reaction:
+    def _is_broker(self, client: Node) -> bool:
+        """Whether a client of b is called like this broker, or like a neighbour, of which b could not know."""
+        return client == self._context.name or client in self._context.router.neighbours
+
+    def _inherit(self, change: Changing, handed: Sequence[HandedClient]) -> Reaction:
+        """Take over the clients, but those that are called like brokers here: they are refused if they come."""
         router, sessions = self._context.router, self._context.sessions
-        change.clients = dict.fromkeys((client.name for client in clients), False)
+        change.clients = dict.fromkeys((client.name for client in handed), False)
+        clients = [client for client in handed if not self._is_broker(client.name)]
         for client in clients:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
@@ -331,8 +338,14 @@ class Membership:
         confirmed = [effect for client in clients for effect in confirm(self._context, client.name, client.waiting)]
         return Reaction([*links, close, *self._part.advance(change, Handover), *rewired, *confirmed])
 
-    def _said(self, change: Changing, client: Node, request: ClientRequest) -> Reaction:
+    def _said(self, change: Changing, said: Said) -> Reaction:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
+        client, request = said.client, said.request
+        if self._is_broker(client):
+            change.clients[client] = False
+            return Reaction()
+        if said.access is not None:
+            self._context.sessions.announce(client, said.access)
         links = [] if client in change.clients else [LinkUp(client, is_client=True)]
         change.clients[client] = False
         return Reaction([*links, *self._context.sessions.handle(client, request)])

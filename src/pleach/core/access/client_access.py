@@ -1,0 +1,89 @@
+"""Who a client is and what it may do, and what it asked for where less is in effect.
+
+    Permit ──▶ expected ── Attach ──▶ the client's own ── Detach ──▶ expected      (bounded, the oldest are dropped)
+
+Rule 1: a client without a permit has the rights of newcomers: everything, unless the driver has said otherwise. Where
+        it has, the client is listed as unjudged until the driver judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pleach.core.access.rights import EVERYTHING, Rights, without_hidden
+from pleach.core.events.filter import Filter
+
+EXPECTED_MAX = 4_096  # permits of clients that are not attached
+
+
+class ClientAccess(msgspec.Struct, array_like=True):
+    """`asked`: by layer, the filters of names whose effective filter is another one.
+
+    `is_pending`: names are still to be judged by these rights; until then each delivery is.
+    """
+
+    principal: str = ""
+    rights: Rights = EVERYTHING
+    asked: tuple[dict[str, Filter], dict[str, Filter]] = msgspec.field(default_factory=lambda: ({}, {}))
+    is_pending: bool = False
+
+    @property
+    def screens(self) -> bool:
+        """Whether a delivery may have to be changed: else the effective filters say all."""
+        return self.is_pending or bool(self.rights.hidden)
+
+    def changes(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether a delivery with these attributes may have to be changed."""
+        return self.is_pending or any(name in attributes for name in self.rights.hidden)
+
+    def shown(self, layer: int, name: str, effective: Filter) -> Filter | None:
+        """The effective filter as the client is told it; None where it is all that was asked for."""
+        asked = self.asked[layer].get(name)
+        if asked is None or effective == self.rights.scoped(asked):
+            return None
+        return without_hidden(effective, self.rights.hidden)
+
+    def copy(self) -> ClientAccess:
+        subscriptions, advertisements = (dict(sorted(names.items())) for names in self.asked)
+        return ClientAccess(self.principal, self.rights, (subscriptions, advertisements), self.is_pending)
+
+    def without_names(self) -> ClientAccess:
+        return ClientAccess(self.principal, self.rights)
+
+
+class ExpectedClients(msgspec.Struct):
+    """Permits of clients that are not attached, and clients that the driver has not judged yet."""
+
+    newcomers: Rights = EVERYTHING
+    expected: dict[str, ClientAccess] = {}
+    unjudged: dict[str, None] = {}
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a client needs a permit."""
+        return self.newcomers != EVERYTHING
+
+    def expect(self, client: str, access: ClientAccess) -> None:
+        self.expected.pop(client, None)
+        self.expected[client] = access
+        if len(self.expected) > EXPECTED_MAX:
+            del self.expected[next(iter(self.expected))]
+
+    def take(self, client: str) -> ClientAccess:
+        """The rights of a client that attaches."""
+        if client not in self.expected:
+            self.await_judgement(client)
+        return self.expected.pop(client, None) or ClientAccess("", self.newcomers)
+
+    def await_judgement(self, client: str) -> None:
+        if self.is_guarded:
+            self.unjudged[client] = None
+
+    def gone(self, client: str, access: ClientAccess) -> None:
+        """It may attach again at once, after a loss of its memory: then nobody logs in anew."""
+        self.unjudged.pop(client, None)
+        if self.is_guarded:
+            self.expect(client, access.without_names())

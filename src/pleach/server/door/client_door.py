@@ -1,0 +1,200 @@
+"""The door for clients: who is connected as what, and the rights that the broker gives them.
+
+Rule 1: the core decides by the rights that it was told last (`Permit`), which are in its journal; this feature tells
+        them: when a client connects, before its Hello is handled; when the access file is read again, for all clients,
+        absent ones too; when a client or a component arrives from another broker, in the same turn.
+Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token expires.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pleach.access.access_file import load_access
+from pleach.access.principals import Principal
+from pleach.core.access.rights import EVERYTHING, NOTHING, Rights
+from pleach.core.effects import Effect
+from pleach.core.links.frames import Bye, ByeReason, Challenge, Frame, Hello, Login
+from pleach.core.messages import Message, Node, Permit, RequestHost
+from pleach.errors import AccessError
+from pleach.server.door.login import LoginDesk, Visitor
+from pleach.server.feature import Feature
+from pleach.server.metrics import MetricSample
+from pleach.server.parts import NodeParts
+
+log = logging.getLogger(__name__)
+
+
+class DoorConnection(Visitor, Protocol):
+    def send(self, frame: Frame) -> None: ...
+
+    def close(self, reason: str = ...) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A connection that is let in: a client's own, or that of a reader."""
+
+    client: Node
+    principal: str
+    expires: float  # seconds since 1970; 0.0: never
+
+
+class ClientDoor(Feature):
+    def __init__(
+        self,
+        parts: NodeParts,
+        file: Path,
+        *,
+        certificate: Callable[[], bytes] = lambda: b"",
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Raises AccessError where the file is not valid. `certificate`: of this broker, DER; empty without TLS."""
+        self._broker, self._endpoint, self._committer = parts.broker, parts.endpoint, parts.committer
+        self._clock, self._wall_clock = parts.clock, wall_clock
+        self._counters = parts.counters.door
+        self._file = file
+        self.access = load_access(file)
+        self._desk = LoginDesk(lambda: self.access, certificate)
+        self._visits: dict[DoorConnection, Visit] = {}
+        self._connections: Counter[str] = Counter()  # by principal
+        self._principals: dict[Node, str] = {}  # of clients whose Hello is being handled
+
+    # Connections, as the daemon meets them ---------------------------------------------------------------------
+
+    def log_in(self, connection: DoorConnection, login: Login) -> Challenge | None:
+        """Raises AccessError; the connection ends."""
+        try:
+            return self._desk.log_in(connection, login)
+        except AccessError:
+            self._counters.denied += 1
+            raise
+
+    def admit(self, connection: DoorConnection, hello: Hello) -> None:
+        """Let a Hello in, of a client or of a reader; raises AccessError."""
+        try:
+            principal, expires = self._desk.admit(connection, hello)
+            self._check_connections(principal)
+        except AccessError:
+            self._counters.denied += 1
+            raise
+        self._visits[connection] = Visit(hello.node, principal.name, expires)
+        self._connections[principal.name] += 1
+        self._principals[hello.node] = principal.name
+
+    def left(self, connection: DoorConnection) -> None:
+        """A connection has ended."""
+        self._desk.forget(connection)
+        if (visit := self._visits.pop(connection, None)) is not None:
+            self._connections[visit.principal] -= 1
+            self._principals.pop(visit.client, None)  # where it was refused for another reason
+
+    def _check_connections(self, principal: Principal) -> None:
+        most = principal.quotas.connections
+        if most and self._connections[principal.name] >= most:
+            raise AccessError(f"{principal.name!r} has {most} connections, its quota", "close one of them")
+
+    def connected(self, peer: Node) -> None:
+        if (principal := self._principals.pop(peer, None)) is not None:
+            self._permit(peer, principal)
+
+    # Rights ----------------------------------------------------------------------------------------------------
+
+    def principal_of(self, client: Node) -> Principal | None:
+        known = self._broker.sessions.access_of(client)
+        return self.access.get(known.principal) if known is not None else None
+
+    def _permit(self, client: Node, principal: str) -> None:
+        self._tell(client, principal, self.access.rights_of(principal, client))
+
+    def _tell(self, client: Node, principal: str, rights: Rights) -> None:
+        known = self._broker.sessions.access_of(client)
+        if known is not None and (known.principal, known.rights) == (principal, rights):
+            return
+        self._endpoint.request(Permit(client, principal, rights), now=self._clock())
+        self._committer.touch()
+
+    def _permit_component(self, component: Node) -> None:
+        host = self.access.host_of(component)
+        self._tell(component, host.name if host else "", host.rights if host else NOTHING)
+
+    def _judge(self, client: Node) -> None:
+        """Give a client that is known here the rights of the file."""
+        if client in self._broker.hosting.here:
+            self._permit_component(client)
+        else:
+            known = self._broker.sessions.access_of(client)
+            self._permit(client, known.principal if known is not None else "")
+
+    def message_received(self, sender: Node, message: Message) -> None:
+        if isinstance(message, RequestHost):
+            self._permit_component(message.component)
+
+    def message_handled(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
+        """The broker judges those who arrive by its own file, in the turn in which they arrive."""
+        for client in self._broker.sessions.unjudged:
+            self._judge(client)
+
+    # Time and changes ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The file may have changed since the last start, or there was none."""
+        self._endpoint.request(Permit("", "", NOTHING), now=self._clock())
+        self._judge_all()
+
+    def settings_applied(self) -> None:
+        try:
+            self.access = load_access(self._file)
+        except AccessError as error:
+            self._counters.reloads_refused += 1
+            log.error("the access file is refused, and the former one stays: %s", error)  # noqa: TRY400
+            return
+        log.info("access file read: %d principals", len(self.access))
+        self._judge_all()
+        for connection, visit in list(self._visits.items()):
+            principal = self.access.get(visit.principal)
+            if principal is None or not principal.may_be(visit.client):
+                reason = f"{visit.principal!r} may no longer connect as {visit.client!r}"
+                self._end(connection, Bye(ByeReason.DENIED, reason))
+
+    def _judge_all(self) -> None:
+        for client in self._broker.sessions.clients:
+            self._judge(client)
+
+    def tick(self, now: float) -> None:
+        wall = self._wall_clock()
+        for connection, visit in list(self._visits.items()):
+            if visit.expires and visit.expires < wall:
+                self._end(connection, Bye(ByeReason.LEAVING, "the token has expired: log in again"))
+
+    def _end(self, connection: DoorConnection, bye: Bye) -> None:
+        log.warning("%s is disconnected: %s", self._visits[connection].client, bye.reason)
+        connection.send(bye)
+        connection.close(bye.reason)
+
+    # What operators see ----------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, object]:
+        return {"principals": len(self.access), "logged_in": len(self._visits)}
+
+    def gauges(self) -> dict[str, Sequence[MetricSample]]:
+        return {"pleach_principals": [MetricSample(len(self.access))]}
+
+
+class OpenDoor(Feature):
+    """Without an access file everybody may do everything, also where there was one before."""
+
+    def __init__(self, parts: NodeParts) -> None:
+        self._sessions, self._endpoint, self._clock = parts.broker.sessions, parts.endpoint, parts.clock
+
+    def start(self) -> None:
+        if not self._sessions.expected.is_guarded:
+            return
+        for client in ("", *self._sessions.clients):
+            self._endpoint.request(Permit(client, "", EVERYTHING), now=self._clock())
