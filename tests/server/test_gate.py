@@ -235,8 +235,8 @@ def test_what_clients_say_passes():
 
 
 class RoomForThree(Feature):
-    def refuse_names(self, weight):
-        return "full" if weight > 3 else ""
+    def refuse_names(self, sender, filters):
+        return "full" if len(filters) > 3 else ""
 
 
 def test_who_returns_gets_no_more_names_than_there_is_room_for():

@@ -23,7 +23,7 @@ def test_the_settings_of_a_stand_in_are_the_hosts_but_for_its_place(tmp_path):
     )
     kin = NeighbourReport(
         NeighbourAddress(),
-        {"b": NeighbourAddress(peer="127.0.0.1:3"), "q\t": NeighbourAddress(peer="127.0.0.1:5")},
+        {"b": NeighbourAddress(peer="127.0.0.1:3"), 'q"\\': NeighbourAddress(peer="127.0.0.1:5")},
         "b",
         {"b": ["127.0.0.1:4"]},
         {},
@@ -34,7 +34,7 @@ def test_the_settings_of_a_stand_in_are_the_hosts_but_for_its_place(tmp_path):
     read = msgspec.convert(tomllib.loads(file.read_text()), BrokerSettings)
     assert read == made
     assert (read.name, read.routing, read.stand_in.epoch, read.stand_in.towards_root) == ("x", "merging", 99, "b")
-    assert (read.peers, read.neighbours) == ({"b": "127.0.0.1:3", "q\t": "127.0.0.1:5"}, ())
+    assert (read.peers, read.neighbours) == ({"b": "127.0.0.1:3", 'q"\\': "127.0.0.1:5"}, ())
     assert read.client_listen != own.client_listen
     assert read.client_advertise == f"b.example:{read.client_listen.rpartition(':')[2]}"
     assert read.data_dir == str(tmp_path / "x" / "data")
