@@ -12,11 +12,10 @@ from pleach.core.effects import Observed
 from pleach.core.links.frames import Data, Hello, encode_frame
 from pleach.core.messages import Install, Layer, Subscribe, wire_tag
 from support.live.broker_process import RawClient, address, clients, eventually, processes
-from support.live.hostile import GROWTH_BYTES_MAX, resident_bytes
+from support.live.hostile import GROWTH_BYTES_MAX, STALL_SECONDS_EVER, STALL_SECONDS_MAX, resident_bytes
 from support.live.hostile_filter_acts import long_ends, long_pattern, many_comparisons, pairs
 from support.live.hostile_wire import raw_messages
 
-STALL_SECONDS_MAX = 0.25
 QUIET_PROBES = 20
 COSTLY = {
     "row 3, as it was": long_ends(400_000),
@@ -64,7 +63,8 @@ def unnoticed(broker):
     finally:
         over.set()
         watching.join()
-    assert max(longest) <= STALL_SECONDS_MAX * max(slower, contention()) + 3 * noise
+    allowed = STALL_SECONDS_MAX * max(slower, contention()) + 3 * noise
+    assert max(longest) <= min(allowed, STALL_SECONDS_EVER)
     assert resident_bytes(broker.process.pid) - before <= GROWTH_BYTES_MAX
     assert broker.process.poll() is None
 

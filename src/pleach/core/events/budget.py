@@ -51,7 +51,7 @@ CARRIED = EFFECTIVE._replace(
     predicates=EFFECTIVE.predicates + 2 * PIECE_RANGES_MAX,
     normal_bytes=EFFECTIVE.normal_bytes + PIECE_BYTES_MAX,
     conditions=EFFECTIVE.conditions + PIECE_RANGES_MAX,
-    steps=60_000,
+    steps=96_000,
 )
 
 
