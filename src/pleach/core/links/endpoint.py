@@ -87,6 +87,7 @@ class Endpoint:
         self._unsent: dict[Node, float] = {}  # links with a grown outbox, and since when; `take_batch` pumps them
         self._sequence_floor = 1  # of new sessions: beyond every number of a deleted one
         self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # for a peer that has a stand-in now
+        self._afterwards: list[Callable[[], None]] = []
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
         """Restore a fresh endpoint from disk and resume."""
@@ -178,6 +179,15 @@ class Endpoint:
         effects = self.machine.handle(sender, message, now=now)
         self._batch.journal.append(Journalled(sender, encode(message), now))
         self._perform(effects, now)
+        self._go_on()
+
+    def afterwards(self, act: Callable[[], None]) -> None:
+        """Call this when the message that is being handled is in the journal, and its effects are performed.
+
+        For the driver, where it requests something because of a message: in the journal, and on links, that comes
+        behind the message.
+        """
+        self._afterwards.append(act)
 
     def leave(self, reason: str) -> None:
         """Announce a clean stop on all links."""
@@ -285,6 +295,11 @@ class Endpoint:
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))
         self._perform(effects, now)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._afterwards:
+            self._afterwards.pop(0)()
 
     def _take_run(self, peer: Node, run: Run, now: float) -> None:
         passed = self.machine.handle_run(peer, run)

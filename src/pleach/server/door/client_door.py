@@ -137,7 +137,11 @@ class ClientDoor(Feature):
             self._permit_component(message.component)
 
     def message_handled(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
-        """The broker judges those who arrive by its own file, in the turn in which they arrive."""
+        """The broker judges those who arrive by its own file, as soon as the message that brings them is handled."""
+        if self._broker.sessions.unjudged:
+            self._endpoint.afterwards(self._judge_arrivals)
+
+    def _judge_arrivals(self) -> None:
         for client in self._broker.sessions.unjudged:
             self._judge(client)
 
