@@ -87,6 +87,7 @@ class Endpoint:
         self._unsent: dict[Node, float] = {}  # links with a grown outbox, and since when; `take_batch` pumps them
         self._sequence_floor = 1  # of new sessions: beyond every number of a deleted one
         self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # for a peer that has a stand-in now
+        self.refuse_payload: Callable[[bytes], str] = lambda _: ""  # why a message is not even decoded; empty: it is
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
         """Restore a fresh endpoint from disk and resume."""
@@ -274,6 +275,8 @@ class Endpoint:
         try:
             if is_run(payload):
                 self._take_run(peer, Run(payload), now)
+            elif reason := self.refuse_payload(payload):
+                self._batch.hangups.append((peer, reason))
             else:
                 self._take(peer, decode(payload), payload, now)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError) as error:
