@@ -18,7 +18,7 @@ import msgspec
 
 from pleach.core.events.algebra import covers, overlaps
 from pleach.core.events.budget import EFFECTIVE
-from pleach.core.events.constraint import Conjunction
+from pleach.core.events.constraint import Conjunction, TypeConstraint
 from pleach.core.events.event import Event
 from pleach.core.events.expression import And, Expression, Or, Predicate
 from pleach.core.events.filter import Filter
@@ -62,6 +62,13 @@ class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def publishes(self, attributes: Mapping[str, Any]) -> bool:
         """Whether an event with these attributes may be published."""
         return self.publish is TRUE or self.publish.matches(attributes)
+
+    def on_redacted(self, unseen: Collection[str]) -> Rights:
+        """These rights, for events from which some attributes may have been removed: only what is certain counts."""
+        if not unseen:
+            return self
+        certain = [each for each in self.subscribe.conjunctions if not absent_in(each) & {*unseen}]
+        return msgspec.structs.replace(self, subscribe=Filter(certain))
 
     def shows(self, event: Event) -> bool:
         """Whether the event, without what is hidden, may be delivered."""
@@ -131,6 +138,11 @@ def without_hidden(effective: Filter, hidden: Collection[str]) -> Filter:
         return effective
     shown = [{name: c for name, c in each.constraints.items() if name not in hidden} for each in effective.conjunctions]
     return Filter(dict.fromkeys(map(Conjunction, shown)))
+
+
+def absent_in(conjunction: Conjunction) -> set[str]:
+    """The attributes that a conjunction wants to be missing."""
+    return {name for name, each in conjunction.constraints.items() if each.kind is TypeConstraint.ABSENT}
 
 
 def redacted(event: Event, hidden: Collection[str]) -> Event:
