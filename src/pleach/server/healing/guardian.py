@@ -25,7 +25,7 @@ import msgspec
 from pleach.core.links.frames import Bye, ByeReason, Frame, Hello
 from pleach.core.messages import NeighbourAddress, NeighbourReport, Node
 from pleach.core.overlay.healing.stand_in import StandInPhase
-from pleach.errors import UnreachableError
+from pleach.errors import SettingsError, UnreachableError
 from pleach.net.http_client import ask
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
@@ -136,7 +136,7 @@ class Guardian(Feature):
         """Load a process while a neighbour is silent for which this broker would start a stand-in."""
         silent = [peer for peer, at in self._heard_at.items() if now - at > self._settings().heartbeat]
         reports = {peer: self._reports.of(peer) for peer in silent if peer not in self._on_leave}
-        firsts = [min(each.neighbours) for peer, each in reports.items() if each and peer not in self.host.hosted]
+        firsts = [min(each.neighbours) for peer, each in reports.items() if each and each.is_complete and peer not in self.host.hosted]
         if self._broker.name in firsts:
             self.host.prepare()
         else:
@@ -209,10 +209,18 @@ class Guardian(Feature):
         reason = why_not(broker, own, opinions, heal.after, hears_others=hears, is_ordered=is_ordered)
         if not reason:
             epoch = max(time.time_ns(), 1 + max(each.epoch for each in (own, *opinions.values())))
-            log.warning("%s is dead for good: a stand-in starts here, epoch %d", broker, epoch)
-            self._counters.stand_ins_started += 1
-            self.host.start(broker, epoch, report)
+            reason = self._start(broker, epoch, report)
         return reason
+
+    def _start(self, broker: Node, epoch: int, report: NeighbourReport) -> str:
+        """Returns why not: a stand-in has its neighbours from a report, which may name what no broker could have."""
+        try:
+            self.host.start(broker, epoch, report)
+        except SettingsError as error:
+            return f"the last report of {broker} is of no use: {error}"
+        log.warning("%s is dead for good: a stand-in starts here, epoch %d", broker, epoch)
+        self._counters.stand_ins_started += 1
+        return ""
 
     async def _opinions(self, broker: Node, report: NeighbourReport) -> dict[Node, Opinion]:
         """Of the dead broker's other neighbours, as far as they answer."""

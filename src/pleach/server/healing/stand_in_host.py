@@ -15,6 +15,7 @@ import asyncio
 import fcntl
 import json
 import logging
+import shutil
 import socket
 import sys
 import tempfile
@@ -28,6 +29,7 @@ import msgspec
 from pleach.core.messages import NeighbourReport, Node
 from pleach.disk.private_files import FOLDER_MODE, make_private
 from pleach.net.addresses import Address, parse_address
+from pleach.errors import SettingsError
 from pleach.server.bugs import watched
 from pleach.server.healing.settings import StandInSettings
 from pleach.server.settings import BrokerSettings, load_settings
@@ -73,12 +75,16 @@ class StandInHost:
         return self._places[broker] if broker in self._hosted else ""
 
     def start(self, broker: Node, epoch: int, report: NeighbourReport) -> None:
-        """Start a stand-in for a neighbour, from the last report of it."""
+        """Start a stand-in for a neighbour, from the last report of it. Raises SettingsError, and leaves nothing."""
         folder = self._root() / quote(broker, safe="") / str(epoch)
         folder.mkdir(FOLDER_MODE, parents=True)
         make_private(folder / SETTINGS)
         (folder / SETTINGS).write_text(_toml(stand_in_settings(self._settings(), broker, epoch, report, folder)))
-        self._run(broker, folder)
+        try:
+            self._run(broker, folder)
+        except SettingsError:
+            shutil.rmtree(folder)
+            raise
 
     def resume(self) -> None:
         """Start the stand-ins of a former process of this host again, unless they are still there."""
@@ -94,8 +100,8 @@ class StandInHost:
         return Path(data_dir) / FOLDER if data_dir else Path(tempfile.mkdtemp(prefix="pleach-stand-in-"))
 
     def _run(self, broker: Node, folder: Path) -> None:
-        self._hosted[broker] = None
         settings = load_settings(folder / SETTINGS, {}, {})
+        self._hosted[broker] = None
         self._places[broker] = settings.advertise or settings.peer_listen
         self._add(watched(self._keep(broker, folder)))
 

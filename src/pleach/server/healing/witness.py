@@ -20,7 +20,7 @@ from pleach.core.events.event import EventId
 from pleach.core.links.batch import Batch, PublisherMark, PublisherMarks
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.session import Numbered
-from pleach.core.messages import Bereaved, Forward, Got, JournalEntry, Message, Node, Publish, Sent
+from pleach.core.messages import Bereaved, Forward, Got, JournalEntry, Message, Node, Sent
 from pleach.core.messages.runs import Run, decode_all
 from pleach.core.overlay.healing.journal import Marks, covers, in_order, note
 from pleach.server.feature import Feature
@@ -61,7 +61,7 @@ class DeathWitness(Feature):
             self.got(sender, [message.event.id])
 
     def run_received(self, sender: Node, run: Run) -> None:
-        if run.kind is not Publish and not self._is_client(sender):
+        if run.kind is Forward and not self._is_client(sender):  # ids of other runs are not validated
             self.got(sender, [EventId(*glimpse.id) for glimpse in run.glimpses()])
 
     def annotate(self, batch: Batch) -> Batch:

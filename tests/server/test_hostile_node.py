@@ -1,0 +1,184 @@
+"""Random hostile sessions against a broker without its sockets; and, one by one, what such sessions have found."""
+
+import asyncio
+
+import pytest
+
+from pleach.core.access.client_access import ClientAccess
+from pleach.core.access.rights import EVERYTHING
+from pleach.core.broker import Broker
+from pleach.core.events.event import Event, EventId
+from pleach.core.events.language import parse_filter
+from pleach.core.links.frames import BROKER, Data, Hello
+from pleach.core.messages import (
+    Connect,
+    Deliver,
+    HandedClient,
+    Handover,
+    Install,
+    Left,
+    NeighbourAddress,
+    NeighbourReport,
+    RemoveReq,
+    Withdraw,
+    encode,
+)
+from pleach.core.messages.runs import encode_event, encode_run
+from pleach.core.overlay.registry import machines
+from pleach.core.routing.router import RoutingConfig
+from pleach.errors import ProtocolError, SettingsError
+from pleach.server.door.settings import AccessSettings
+from pleach.server.feature import Feature
+from pleach.server.healing.guardian import Guardian
+from pleach.server.healing.settings import HealSettings
+from pleach.server.healing.stand_in_host import FOLDER, StandInHost
+from pleach.server.links import Port
+from pleach.server.node import BrokerNode
+from pleach.server.settings import BrokerSettings
+from pleach.server.store import Store
+from support.live.hostile_node import KINDS, Findings, run_block
+from support.live.timed_node import Wire, settled
+
+HEALING = HealSettings(after=1.0)
+EPOCH = 5
+HERE = NeighbourAddress(peer="127.0.0.1:1")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_random_session_raises_what_no_peer_may_cause(kind):
+    found = Findings()
+    for seed in range(2):
+        run_block(kind, seed, found, sessions=100)
+    assert not found.first, "\n".join(found.first.values())
+
+
+def heard(settings, *payloads, store=None, seconds=0.0):
+    """A node to which its neighbour "n" has sent payloads, so many seconds ago; returns the exit codes."""
+
+    async def run():
+        codes, clock = [], [0.0]
+        node = BrokerNode(settings, store, 1, clock=lambda: clock[0], on_end=lambda code, _: codes.append(code))
+        wire = Wire()
+        assert not node.accept(wire, Hello("n", EPOCH, 0, 0, 1, role=BROKER), Port.PEERS)
+        for number, payload in enumerate(payloads, start=1):
+            node.receive(wire=wire, peer="n", frame=Data(number, payload))
+        await asyncio.sleep(0)
+        node.tick()
+        if seconds:
+            node.lost("n", wire)
+            clock[0] += seconds
+            node.tick()
+        if store is None:
+            await settled(node)
+        else:
+            await node.committer.finish()
+            node.committer.close()
+        return codes
+
+    return asyncio.run(run())
+
+
+def report(**neighbours):
+    return NeighbourReport(NeighbourAddress(), neighbours, "", {}, {})
+
+
+# Healing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_without_neighbours_prepares_no_stand_in():
+    settings = BrokerSettings("b", neighbours=("n",), heal=HEALING)
+    assert heard(settings, encode(report()), seconds=3.0) == []
+
+
+@pytest.mark.parametrize(
+    "neighbours",
+    [
+        {"b": NeighbourAddress(peer="127.0.0.1:0")},
+        {"b": NeighbourAddress(peer="127.0.0.1:99999")},
+        {"b": HERE, "n": HERE},
+        {"b": HERE, "\u200b": HERE},
+        {"b": HERE, "ü" * 200: HERE},
+    ],
+    ids=["port 0", "no port", "its own name", "not printable", "too long"],
+)
+def test_a_report_of_what_cannot_be_starts_no_stand_in_and_leaves_nothing(tmp_path, neighbours):
+    own = BrokerSettings("b", neighbours=("n",), heal=HEALING, data_dir=str(tmp_path))
+    host = StandInHost(lambda: own)
+    with pytest.raises(SettingsError):
+        host.start("n", EPOCH, report(**neighbours))
+    assert host.hosted == {}
+    assert list((tmp_path / FOLDER / "n").iterdir()) == []
+
+
+def test_a_guardian_says_why_a_report_is_of_no_use(tmp_path):
+    async def run():
+        settings = BrokerSettings("b", neighbours=("n",), heal=HEALING, data_dir=str(tmp_path))
+        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
+        return node.features[Guardian]._start("n", EPOCH, report(b=NeighbourAddress(peer="127.0.0.1:0")))
+
+    assert "of no use" in asyncio.run(run())
+
+
+def test_a_run_that_no_broker_sends_is_no_sighting(tmp_path):
+    """Its ids are not validated, and do not fit into a database."""
+    settings = BrokerSettings("b", neighbours=("n",), heal=HEALING)
+    events = [Event(EventId("x", 2**64 - 1, number), {}) for number in (1, 2)]
+    run = encode_run(Deliver, 2, b"".join(map(encode_event, events)))
+    assert heard(settings, run, store=Store.open(str(tmp_path), "b", epoch=1)) == []
+
+
+# Joining and leaving -------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_leaves_cannot_join_before_it_has_left():
+    broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
+    broker.handle("n", RemoveReq("1"), now=0.0)
+    broker.handle("n", Handover("1", []), now=0.0)
+    with pytest.raises(ProtocolError, match="has not left yet"):
+        broker.handle("n", Connect("2", "127.0.0.1:9"), now=0.0)
+    broker.peer_reset("n")
+    assert broker.router.neighbours == ["a", "n"]
+
+
+def test_a_broker_that_has_left_can_join_again():
+    broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
+    for message in (RemoveReq("1"), Handover("1", []), Left("1"), Connect("2", "127.0.0.1:9")):
+        broker.handle("n", message, now=0.0)
+    assert broker.router.neighbours == ["a", "n"]
+
+
+# Rights --------------------------------------------------------------------------------------------------------
+
+
+def test_who_arrives_is_judged_behind_the_message_that_brings_it(tmp_path):
+    """In the journal as on links: else a neighbour is told of the wider subscription last."""
+    (tmp_path / "access.toml").write_text("[principals.alice]\nsubscribe = 'n > 5'\n")
+    access = AccessSettings(str(tmp_path / "access.toml"))
+    settings = BrokerSettings("b", neighbours=("a", "n"), access=access)
+    everything = parse_filter("TRUE")
+    alice = HandedClient("alice", True, {"s": everything}, {}, ["s"], [], ClientAccess("alice", EVERYTHING))
+    saved = []
+
+    async def run(store, *payloads):
+        node = BrokerNode(settings, store, 1, clock=lambda: 0.0, on_end=lambda *_: None)
+        wires = {name: Wire() for name in ("a", "n")}
+        if payloads:
+            for start in node.features.hooks(Feature.start):
+                start()
+            for name, wire in wires.items():
+                assert not node.accept(wire, Hello(name, EPOCH, 0, 0, 1, role=BROKER), Port.PEERS)
+        for number, payload in enumerate(payloads, start=1):
+            node.receive("n", wires["n"], Data(number, payload))
+        saved.append(node.broker.capture())
+        await node.committer.finish()
+        node.committer.close()
+        return [message for message in wires["a"].messages() if isinstance(message, Install | Withdraw)]
+
+    handed = [encode(RemoveReq("1")), encode(Handover("1", [alice]))]
+    told = asyncio.run(run(Store.open(str(tmp_path / "data"), "b", epoch=1), *handed))
+    standing = set()
+    for message in told:
+        (standing.add if isinstance(message, Install) else standing.discard)(message.filter.text)
+    assert standing == {"n > 5 AND NOT EXISTS pleachtenant"}
+    asyncio.run(run(Store.open(str(tmp_path / "data"), "b", epoch=1)))
+    assert saved[0] == saved[1]
