@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import h11
 import msgspec
 
-from pleach.errors import SettingsError, UnreachableError
+from pleach.errors import SettingsError, TlsError, UnreachableError
 from pleach.net.addresses import Address, parse_address, why
 from pleach.net.own_tls import end_streams, open_streams
+from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES
 
 ANSWER_BYTES_MAX = 64 * 1_048_576  # the whole status of a large broker
 HEAD_BYTES_MAX = 16_384
@@ -84,7 +85,7 @@ async def _exchange(
         while True:
             match wire.next_event():
                 case h11.NEED_DATA:
-                    wire.receive_data(await reader.read(READ_BYTES))
+                    wire.receive_data(_checked(await reader.read(READ_BYTES), wire))
                 case h11.Response(status_code=status):
                     code = status
                 case h11.Data(data=data):
@@ -97,3 +98,10 @@ async def _exchange(
                     raise h11.RemoteProtocolError(NO_BROKER)
     finally:
         end_streams(writer)
+
+
+def _checked(data: bytes, wire: h11.Connection) -> bytes:
+    """Raises TlsError where a port that speaks TLS answers to plain text."""
+    if wire.their_state is h11.SEND_RESPONSE and data[:2] in TLS_FIRST_BYTES:
+        raise TlsError("the other side speaks TLS, and this side does not", NO_FALLBACK)
+    return data

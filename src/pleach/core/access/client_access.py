@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pleach.core.access.rights import EVERYTHING, Rights, absent_in, without_hidden
+from pleach.core.access.rights import EVERYTHING, Rights, absent_in
 from pleach.core.events.filter import Filter
 
 EXPECTED_MAX = 4_096  # permits of clients that are not attached
@@ -59,7 +59,7 @@ class ClientAccess(msgspec.Struct, array_like=True):
         asked = self.asked[layer].get(name)
         if asked is None or effective == self.rights.scoped(asked):
             return None
-        return without_hidden(effective, self.rights.hidden)
+        return self.rights.shown(effective)
 
     def copy(self) -> ClientAccess:
         subscriptions, advertisements = (dict(sorted(names.items())) for names in self.asked)
