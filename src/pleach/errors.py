@@ -120,6 +120,15 @@ class CertificateError(InvalidInputError):
         self.remedy = remedy
 
 
+class AuditError(PleachError):
+    """The audit log cannot be opened or written: the file, the reason, and the remedy."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"the audit log {file} cannot be written: {reason}; make room, or set [access] audit")
+        self.file = file
+        self.reason = reason
+
+
 class ComponentError(PleachError):
     """A component that cannot be hosted, moved or restored: its name, and the reason."""
 

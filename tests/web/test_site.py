@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pleach.access.principals import Verb
 from pleach.errors import PlanError
-from pleach.server.http.caller import Caller, Verb, caller_of
+from pleach.server.http.caller import Caller, Evidence, everybody
 from pleach.web import stream
 from pleach.web.simulated_source import SimulatedSource
 from pleach.web.site import Dashboard, page_files
@@ -251,7 +252,9 @@ def test_a_plan_is_carried_out_for_who_may_do_what_is_in_it():
         swap = (await there.act("plan", await swap_of(there))).value["draft"]
         assert runs.carry_out(swap, reweaver) == {"run": swap}
         await runs._carrying
-        assert runs.carry_out(removal, caller_of("127.0.0.1", {})) == {"run": removal}  # it was not used up
+        assert runs.carry_out(removal, everybody(Evidence("127.0.0.1", b"", {}))) == {
+            "run": removal
+        }  # it was not used up
 
     run(test)
 

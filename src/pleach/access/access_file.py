@@ -167,6 +167,9 @@ def _by_credential(pairs: Iterator[tuple[str, Any]]) -> dict[Any, str]:
 
 
 def _principal(name: str, table: PrincipalTable, *, is_strict: bool) -> Principal:
+    if not 0 < len(name.encode()) <= NAME_BYTES_MAX or not name.isprintable():
+        reason = f"principals.{name[:40]!r}: no name of a principal"
+        raise AccessError(reason, f"1 to {NAME_BYTES_MAX} bytes of printable text")
     for key, text in (("tenant", table.tenant), *(("names", each) for each in table.names or (name,))):
         _check_name(name, key, text)
     return Principal(

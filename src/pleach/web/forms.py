@@ -10,6 +10,7 @@ from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.overlay.plans import (
     ExchangeStep,
     Plan,
@@ -21,7 +22,6 @@ from pleach.core.overlay.plans import (
     remove_broker,
 )
 from pleach.errors import InvalidInputError
-from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
 from pleach.server.settings import NAME_BYTES_MAX
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.errors import PlanError, PleachError
 from pleach.operate.operation import fresh_name
-from pleach.server.http.caller import Caller, Verb
+from pleach.server.http.caller import Caller
 from pleach.web.drafts import Draft
 from pleach.web.forms import DashboardRequest, verb_of
 from pleach.web.snapshot import Run, RunStep, Snapshot

@@ -29,9 +29,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.events.language import parse_filter
 from pleach.errors import FilterError, InvalidInputError, PleachError
-from pleach.server.http.caller import Caller, Verb
+from pleach.server.http.caller import Caller
 from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
 from pleach.server.http.routes import Route, posts, reads
 from pleach.web.forms import read_request

@@ -17,13 +17,13 @@ from typing import Annotated
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.broker import Broker
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import RequestHost, RequestUnhost
 from pleach.errors import FilterError
 from pleach.operate.operation import fresh_name
-from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Body, Name, OperationPages
 from pleach.server.http.page import HttpResponse, failure, json_page, posted, shown
 from pleach.server.http.routes import Route, posts, reads
@@ -52,8 +52,8 @@ class ComponentPages:
     def routes(self) -> Sequence[Route]:
         return (
             reads("/components", shown(lambda: json_page(HTTPStatus.OK, components_of(self._broker)))),
-            posts("/components", Verb.REWEAVE, posted(HostBody, self._host)),
-            posts("/components/end", Verb.REWEAVE, posted(EndBody, self._end)),
+            posts("/components", Verb.MOVE, posted(HostBody, self._host)),
+            posts("/components/end", Verb.MOVE, posted(EndBody, self._end)),
         )
 
     async def _host(self, body: HostBody) -> HttpResponse:

@@ -22,6 +22,7 @@ from typing import Annotated, TypeAlias, cast
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.broker import Broker
 from pleach.core.messages import (
     HostingRequest,
@@ -40,7 +41,6 @@ from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.operate.operation import PATHS, OperationState, OperationStatus, asked_name, fresh_name
 from pleach.server.absence import AbsentClients
-from pleach.server.http.caller import Verb
 from pleach.server.http.page import HttpRequest, HttpResponse, failure, json_page, posted, shown
 from pleach.server.http.routes import ANY_NAME, Route, posts, reads
 from pleach.server.links import LinkTable

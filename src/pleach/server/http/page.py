@@ -15,25 +15,38 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class HttpRequest(NamedTuple):
-    """`fields`: the header, names in lower case; values of a repeated field are joined by commas (RFC 9110 §5.3)."""
+    """`fields`: the header, names in lower case; values of a repeated field are joined by commas (RFC 9110 §5.3).
+
+    `id`: in the audit log. `is_secret`: whether its body is not for logs.
+    """
 
     method: str
     path: str
     body: bytes = b""
     fields: Mapping[str, str] = {}
     caller: Caller = NOBODY
+    id: str = ""
+    is_secret: bool = False
 
     @property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
 
+    @property
+    def told(self) -> bytes:
+        """The body, for logs."""
+        return b"" if self.is_secret else self.body
+
 
 class HttpResponse(NamedTuple):
+    """`caller`: who has logged in by this request."""
+
     status: HTTPStatus
     kind: str
     body: bytes
     fields: Mapping[str, str] = {}
+    caller: Caller | None = None
 
 
 class HttpStream(NamedTuple):

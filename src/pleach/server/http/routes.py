@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from http import HTTPMethod
 from typing import NamedTuple
 
+from pleach.access.principals import Verb
 from pleach.net.allowed_hosts import Hosts
-from pleach.server.http.caller import Verb
 from pleach.server.http.page import Handler
 
 PUBLIC_PATHS = ("/healthz", "/readyz")
@@ -23,6 +23,12 @@ class Route(NamedTuple):
     path: str
     verb: Verb | None  # None: public
     handler: Handler
+    is_secret: bool = False  # whether bodies are not for logs
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything but who is logged in."""
+        return self.verb not in (None, Verb.READ)
 
     @property
     def listed(self) -> str:

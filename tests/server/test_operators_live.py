@@ -1,0 +1,258 @@
+"""Operators of running brokers: who is let in, what each may do, and what the audit log tells of it."""
+
+import json
+import signal
+
+import pytest
+
+from pleach.access.identity import IdentityKind
+from support.access.operators import Provider, audit_lines, request, shows
+from support.live.broker_process import BrokerProcess, eventually
+from support.live.tls_network import TlsNetwork
+
+EXPECT = {"broker": "new"}
+VERBS = "verbs = ['read', 'reweave', 'move', 'remove', 'faults']"
+READER = "verbs = ['read']"
+
+
+@pytest.fixture
+def provider(tmp_path):
+    made = Provider(tmp_path)
+    made.write(oscar=VERBS, rita=READER, alice="publish = 'TRUE'")
+    return made
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def run(name, *arguments, durable=True):
+        started.append(BrokerProcess(name, tmp_path, *arguments, durable=durable))
+        return started[-1]
+
+    yield run
+    for broker in started:
+        broker.kill()
+
+
+@pytest.fixture
+def plain(start, provider):
+    """A broker with an access file, without TLS."""
+    return start("a", "--access", provider.file)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    return TlsNetwork(tmp_path_factory.mktemp("network") / "certs", "a", "b")
+
+
+# Who is let in -------------------------------------------------------------------------------------------------------
+
+
+def test_who_does_not_log_in_sees_what_is_public_and_nothing_else(plain, provider):
+    for path in ("/healthz", "/readyz"):
+        assert request(plain, "GET", path).code == 200
+    for path in ("/status", "/glance", "/metrics", "/components", "/overlay/operations", "/dashboard/stream"):
+        refused = request(plain, "GET", path)
+        assert refused.code == 401, path
+        assert refused.fields["WWW-Authenticate"].startswith("Bearer")
+        assert "--token-file" in refused.value["remedy"]
+    assert request(plain, "POST", "/overlay/expect", EXPECT).code == 401
+    assert request(plain, "GET", "/status", fields=provider.bearer("oscar")).code == 200
+
+
+def test_a_token_that_is_not_valid_is_not_accepted(plain, provider, tmp_path):
+    (tmp_path / "other").mkdir()
+    stranger = Provider(tmp_path / "other")
+    for fields in (
+        provider.bearer("oscar", seconds=-60),
+        provider.bearer("unknown"),
+        stranger.bearer("oscar"),
+        {"Authorization": "Bearer a.b.c"},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Basic b3NjYXI6"},
+    ):
+        assert request(plain, "GET", "/status", fields=fields).code == 401
+
+
+def test_each_may_do_what_its_verbs_say(plain, provider):
+    reader, nothing = provider.bearer("rita"), provider.bearer("alice")
+    assert request(plain, "GET", "/metrics", fields=reader).code == 200
+    refused = request(plain, "POST", "/overlay/expect", EXPECT, reader)
+    assert refused.code == 403
+    assert "'reweave'" in refused.value["error"]
+    assert "'rita'" in refused.value["error"]
+    assert "'move'" in request(plain, "POST", "/components/end", {"name": "k"}, reader).value["error"]
+    assert "'remove'" in request(plain, "POST", "/overlay/remove", {"broker": "a"}, reader).value["error"]
+    assert "'faults'" in request(plain, "POST", "/debug/keep", {}, reader).value["error"]
+    assert "'read'" in request(plain, "GET", "/status", fields=nothing).value["error"]
+    assert request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("oscar")).code == 200
+
+
+def test_a_reload_changes_what_each_may(plain, provider):
+    oscar = provider.bearer("oscar")
+    provider.write(rita=VERBS, oscar=READER)
+    plain.signal(signal.SIGHUP)
+    eventually(lambda: request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("rita")).code == 200)
+    assert request(plain, "POST", "/overlay/expect", EXPECT, oscar).code == 403
+    provider.write(rita=VERBS)
+    plain.signal(signal.SIGHUP)
+    eventually(lambda: request(plain, "GET", "/status", fields=oscar).code == 401)
+
+
+def test_certificates_are_for_those_whom_they_name(start, provider, network, tmp_path):
+    provider.write(oscar=VERBS, alice=READER)
+    a = start("a", "--access", provider.file, "--tls", network.broker("a"))
+    stray = network.stray(tmp_path / "stray", "z")  # a broker that the list does not have
+    unknown = network.made.add(IdentityKind.OPERATOR, "olga")
+
+    def code(files, method="GET", path="/status", body=None, fields=None):
+        return request(a, method, path, body, fields, shows(files)).code
+
+    assert code(None) == 401
+    assert code(None, path="/healthz") == 200
+    assert code(network.operator) == 200
+    assert code(network.client) == 200
+    assert code(stray) == 401
+    assert code(unknown) == 401
+    assert code(network.operator, "POST", "/overlay/expect", EXPECT) == 200
+    assert code(network.client, "POST", "/overlay/expect", EXPECT) == 403
+    # A broker may what brokers need of each other.
+    broker = network.broker("b")
+    assert code(broker) == 200
+    assert code(broker, "POST", "/overlay/opinion", {"broker": "b"}) == 200
+    assert code(broker, "POST", "/overlay/expect", EXPECT) == 200
+    for path, body in (
+        ("/overlay/remove", {"broker": "a"}),
+        ("/overlay/heal", {"broker": "b"}),
+        ("/overlay/move", {"client": "x", "path": ["a", "b"]}),
+        ("/debug/keep", {}),
+    ):
+        assert code(broker, "POST", path, body) == 403, path
+    # A token counts before the certificate, also one that is not valid.
+    assert code(network.operator, fields={"Authorization": "Bearer a.b.c"}) == 401
+
+
+def test_a_revoked_certificate_is_refused_after_a_reload(start, provider, tmp_path):
+    network = TlsNetwork(tmp_path / "certs", "a")
+    provider.write(oscar=VERBS)
+    a = start("a", "--access", provider.file, "--tls", network.broker("a"))
+    assert request(a, "GET", "/status", context=shows(network.operator)).code == 200
+    network.made.revoke("operator/oscar")
+    a.signal(signal.SIGHUP)
+    eventually(lambda: "certificates read again" in a.log())
+    with pytest.raises(OSError):  # noqa: PT011 - the connection ends, in one way or another
+        request(a, "GET", "/status", context=shows(network.operator))
+
+
+def test_without_an_access_file_everybody_may_do_everything_and_nothing_is_recorded(start, tmp_path):
+    a = start("a")
+    assert request(a, "POST", "/overlay/expect", EXPECT).code == 200
+    assert not (tmp_path / "a" / "audit.log").exists()
+
+
+# The audit log -------------------------------------------------------------------------------------------------------
+
+
+def test_each_post_leaves_lines_that_are_on_disk_before_the_answer(plain, provider, tmp_path):
+    file = tmp_path / "a" / "audit.log"
+    answers = [
+        request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("oscar")).code,
+        request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("rita")).code,
+        request(plain, "POST", "/overlay/expect", EXPECT).code,
+        request(plain, "POST", "/overlay/expect", {"no": 1}, provider.bearer("oscar")).code,
+        request(plain, "POST", "/traffic", {"after": 0}, provider.bearer("rita")).code,
+        request(plain, "POST", "/nowhere", {}, provider.bearer("rita")).code,
+        request(plain, "POST", "/overlay/expect", EXPECT, {**provider.bearer("oscar"), "Origin": "http://x"}).code,
+    ]
+    plain.kill()
+    assert answers == [200, 403, 401, 400, 200, 404, 403]
+    lines = audit_lines(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [(line["stage"], line["principal"], line["way"], line["status"]) for line in lines] == [
+        ("asked", "oscar", "token", 0),
+        ("answered", "oscar", "token", 200),
+        ("answered", "rita", "token", 403),
+        ("answered", "", "none", 401),
+        ("asked", "oscar", "token", 0),
+        ("answered", "oscar", "token", 400),
+        ("answered", "rita", "token", 200),
+        ("answered", "rita", "token", 404),
+        ("answered", "oscar", "token", 403),
+    ]
+    first, second, *_ = lines
+    assert first["id"] == second["id"]
+    assert json.loads(first["body"]) == EXPECT
+    assert (first["method"], first["path"], first["address"]) == ("POST", "/overlay/expect", "127.0.0.1")
+    assert first["at"].endswith("Z")
+
+
+def test_what_cannot_be_recorded_is_not_done(start, provider, tmp_path):
+    config = tmp_path / "a.toml"
+    config.write_text(f"[access]\nfile = '{provider.file}'\naudit = '/dev/full'\n")
+    a = start("a", "--config", config)
+    refused = request(a, "POST", "/overlay/remove", {"broker": "a"}, provider.bearer("oscar"))
+    assert refused.code == 503
+    assert "No space left" in refused.value["error"]
+    assert "nothing was changed" in refused.value["remedy"]
+    assert request(a, "GET", "/overlay/operations", fields=provider.bearer("oscar")).value["operations"] == []
+    assert request(a, "GET", "/healthz").code == 200
+
+
+def test_an_audit_log_that_cannot_be_opened_is_told_at_the_start(start, provider, tmp_path):
+    config = tmp_path / "a.toml"
+    config.write_text(f"[access]\nfile = '{provider.file}'\naudit = '{tmp_path}/nowhere/audit.log'\n")
+    with pytest.raises(AssertionError, match=r"the audit log .* cannot be written"):
+        start("a", "--config", config)
+
+
+def test_a_broker_without_a_disk_tells_its_audit_log_to_stderr(start, provider):
+    a = start("a", "--access", provider.file, durable=False)
+    assert request(a, "POST", "/overlay/expect", EXPECT, provider.bearer("oscar")).code == 200
+    told = [json.loads(line) for line in a.log().splitlines() if line.startswith('{"at"')]
+    assert [(line["stage"], line["principal"]) for line in told] == [("asked", "oscar"), ("answered", "oscar")]
+
+
+def test_nothing_that_is_sent_forges_a_line(start, provider, tmp_path):
+    known = provider.file.read_text()
+    lines = "token = 'evil'\nnames = ['x']\nverbs = ['reweave']\n"
+    provider.file.write_text(f'{known}\n[principals."e\\nvil\\u001b[2J\\u202e"]\n{lines}')
+    with pytest.raises(AssertionError, match="no name of a principal"):
+        start("a", "--access", provider.file)
+    provider.file.write_text(f'{known}\n[principals."ä \\" \\\\n"]\n{lines}')
+    a = start("a", "--access", provider.file)
+    evil = provider.bearer("evil")
+    body = json.dumps({"broker": 'x\n{"stage": "answered"}\r\x1b[2J\u202e'}, ensure_ascii=False).encode()
+    assert request(a, "POST", "/overlay/expect", body, evil).code in (200, 400)
+    assert request(a, "POST", "/overlay/expect", b"\n{}\n\xff\xfe\x7f", evil).code == 400
+    assert request(a, "POST", "/overlay/%0a%0d" + "x" * 5_000, {}, evil).code in (400, 404)
+    assert request(a, "POST", "/overlay/expect", {"broker": "y" * 8_000}, evil).code == 400
+    content = (tmp_path / "a" / "audit.log").read_bytes()
+    assert all(byte == 0x0A or 0x20 <= byte < 0x7F for byte in content)
+    lines = audit_lines(tmp_path / "a" / "audit.log")
+    assert {line["principal"] for line in lines} == {'ä " \\n'}
+    assert max(map(len, content.splitlines())) < 4_000
+    assert len(lines) in (7, 8)
+
+
+def test_strangers_cannot_fill_the_disk(plain, provider, tmp_path):
+    for _ in range(150):
+        assert request(plain, "POST", "/overlay/expect", EXPECT).code == 401
+    assert request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("oscar")).code == 200
+    lines = audit_lines(tmp_path / "a" / "audit.log")
+    assert 60 <= len(lines) < 120
+    assert sum(line.get("left_out", 0) for line in lines) + len(lines) == 152
+
+
+def test_a_renamed_log_is_begun_anew_at_sighup_and_a_line_that_was_cut_off_is_ended(plain, provider, tmp_path):
+    file, old = tmp_path / "a" / "audit.log", tmp_path / "a" / "audit.log.1"
+    assert request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("oscar")).code == 200
+    file.rename(old)
+    file.write_text('{"at": ')  # as a crash leaves it
+    plain.signal(signal.SIGHUP)
+    eventually(lambda: "settings read again" in plain.log())
+    assert request(plain, "POST", "/overlay/expect", EXPECT, provider.bearer("oscar")).code == 200
+    assert len(audit_lines(old)) == 2
+    torn, *lines = file.read_text().splitlines()
+    assert torn == '{"at": '
+    assert [json.loads(line)["stage"] for line in lines] == ["asked", "answered"]
