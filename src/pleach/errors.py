@@ -345,6 +345,16 @@ class UnreachableError(PleachError):
         self.reason = reason
 
 
+class DeniedError(PleachError):
+    """A broker does not do for this operator what it was asked for: no log-in, or a verb is missing."""
+
+    def __init__(self, address: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{address}: {reason}; {remedy}" if remedy else f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+        self.remedy = remedy
+
+
 class SurveyError(PleachError):
     """The tree is not known: brokers do not answer, or disagree about a link."""
 

@@ -1,14 +1,17 @@
 """Operators of running brokers: who is let in, what each may do, and what the audit log tells of it."""
 
+import asyncio
 import json
 import signal
+import subprocess
 
 import pytest
 
+from pleach import connect as connect_client
 from pleach.access.identity import IdentityKind
 from support.access.operators import Provider, audit_lines, request, shows
-from support.live.broker_process import BrokerProcess, eventually
-from support.live.tls_network import TlsNetwork
+from support.live.broker_process import ENVIRONMENT, PLEACH, BrokerProcess, eventually
+from support.live.tls_network import TlsNetwork, tls_chain
 
 EXPECT = {"broker": "new"}
 VERBS = "verbs = ['read', 'reweave', 'move', 'remove', 'faults']"
@@ -43,7 +46,7 @@ def plain(start, provider):
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    return TlsNetwork(tmp_path_factory.mktemp("network") / "certs", "a", "b")
+    return TlsNetwork(tmp_path_factory.mktemp("network") / "certs", "a", "b", "c")
 
 
 # Who is let in -------------------------------------------------------------------------------------------------------
@@ -256,3 +259,85 @@ def test_a_renamed_log_is_begun_anew_at_sighup_and_a_line_that_was_cut_off_is_en
     torn, *lines = file.read_text().splitlines()
     assert torn == '{"at": '
     assert [json.loads(line)["stage"] for line in lines] == ["asked", "answered"]
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(provider, network, tmp_path):
+    """a – b – c with TLS and an access file, whose principals have tokens and certificates."""
+    started = []
+    provider.write(oscar=VERBS, rita=READER, alice=READER)
+    try:
+        yield tls_chain(started, tmp_path, network, extra=("--access", provider.file), durable=True)
+    finally:
+        for broker in started:
+            broker.kill()
+
+
+def pleach(*arguments, **environment):
+    command = [*PLEACH, *map(str, arguments)]
+    options = {"capture_output": True, "text": True, "timeout": 120}
+    return subprocess.run(command, check=False, env=ENVIRONMENT | environment, **options)
+
+
+def token_file(provider, tmp_path, principal):
+    file = tmp_path / f"{principal}.token"
+    file.write_text(provider.token(principal) + "\n")
+    return file
+
+
+def test_commands_log_in_by_token_or_certificate(tree, provider, network, tmp_path):
+    via = ("--via", tree["a"].ready["admin"])
+    operator, reader = token_file(provider, tmp_path, "oscar"), token_file(provider, tmp_path, "rita")
+    nobody = tmp_path / "nobody"
+    nobody.mkdir()
+    (nobody / "authority.pem").write_bytes((network.path / "authority.pem").read_bytes())
+    swap = ("overlay", "swap", "a", "b", "c", *via)
+    for case in (("overlay", "show"), ("overlay", "status"), ("component", "list"), ("client", "move", "x", "--to=b")):
+        denied = pleach(*case, *via, "--tls", nobody)
+        assert denied.returncode == 2, (case, denied)
+        assert "--token-file" in denied.stderr.replace("\n", " ")
+    assert pleach("dashboard", *via, "--listen=127.0.0.1:0", PLEACH_TLS=str(nobody)).returncode == 2
+    assert pleach("overlay", "show", *via, "--tls", nobody, "--token-file", reader).returncode == 0
+    assert pleach("overlay", "show", *via, PLEACH_TLS=str(nobody), PLEACH_TOKEN_FILE=str(reader)).returncode == 0
+    for case in (swap, ("component", "host", "k", "running-sum", "--at=a", *via)):
+        denied = pleach(*case, "--tls", nobody, "--token-file", reader)
+        assert denied.returncode == 2, denied
+        assert "needs the verb" in denied.stderr
+    assert pleach(*swap, "--tls", nobody, "--token-file", operator).returncode == 0
+    assert pleach("overlay", "swap", "a", "c", "b", *via, "--tls", network.operator).returncode == 0
+    lines = audit_lines(tmp_path / "a" / "audit.log")
+    assert [(each["principal"], each["way"]) for each in lines if each["stage"] == "asked"] == [
+        ("oscar", "token"),
+        ("oscar", "certificate"),
+    ]
+
+
+def test_a_denied_drain_is_told_as_such(tree, provider, network, tmp_path):
+    via = ("--via", tree["a"].ready["admin"])
+    connect = f"pleach://{tree['a'].ready['client']}"
+    provider.write(rita=READER, alice="subscribe = 'TRUE'")
+    for broker in tree.values():
+        broker.signal(signal.SIGHUP)
+
+    async def story():
+        async with connect_client(connect, name="alice", tls=network.client) as alice:
+            await alice.subscribe("TRUE")
+            reader = token_file(provider, tmp_path, "rita")
+            drain = ("overlay", "drain", "a", *via, "--tls", network.client, "--token-file", reader)
+            return await asyncio.to_thread(pleach, *drain)
+
+    denied = asyncio.run(story())
+    assert denied.returncode == 2, denied
+    assert "'move'" in denied.stderr
+
+
+def test_a_token_is_not_sent_to_other_machines_without_tls(provider, tmp_path):
+    file = token_file(provider, tmp_path, "oscar")
+    denied = pleach("overlay", "show", "--via", "192.0.2.1:7300", "--token-file", file)
+    assert denied.returncode == 2
+    assert "without TLS" in denied.stderr
+    file.write_text("a b\nc")
+    assert "has no token" in pleach("overlay", "show", "--via", "127.0.0.1:7300", "--token-file", file).stderr

@@ -25,7 +25,7 @@ import msgspec
 from pleach.core.links.frames import Bye, ByeReason, Frame, Hello
 from pleach.core.messages import NeighbourAddress, NeighbourReport, Node
 from pleach.core.overlay.healing.stand_in import StandInPhase
-from pleach.errors import UnreachableError
+from pleach.errors import DeniedError, UnreachableError
 from pleach.net.http_client import ask
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
@@ -282,5 +282,8 @@ async def _opinion(admin: str, broker: Node) -> Opinion | None:
         body = {"broker": broker}
         answer = await ask(admin, "/overlay/opinion", body, seconds_max=ASK_SECONDS_MAX, bytes_max=OPINION_BYTES_MAX)
         return msgspec.convert(answer.value, Opinion) if answer.is_ok else None
+    except DeniedError as error:
+        log.warning("%s", error)
+        return None
     except (UnreachableError, msgspec.ValidationError):
         return None
