@@ -1,6 +1,8 @@
 """Operators of running brokers: who is let in, what each may do, and what the audit log tells of it."""
 
 import asyncio
+import contextlib
+import http.client
 import json
 import signal
 import subprocess
@@ -10,7 +12,7 @@ import pytest
 from pleach import connect as connect_client
 from pleach.access.identity import IdentityKind
 from support.access.operators import Provider, audit_lines, request, shows
-from support.live.broker_process import ENVIRONMENT, PLEACH, BrokerProcess, eventually
+from support.live.broker_process import ENVIRONMENT, PLEACH, BrokerProcess, address, eventually
 from support.live.tls_network import TlsNetwork, tls_chain
 
 EXPECT = {"broker": "new"}
@@ -341,3 +343,109 @@ def test_a_token_is_not_sent_to_other_machines_without_tls(provider, tmp_path):
     assert "without TLS" in denied.stderr
     file.write_text("a b\nc")
     assert "has no token" in pleach("overlay", "show", "--via", "127.0.0.1:7300", "--token-file", file).stderr
+
+
+# The dashboard -------------------------------------------------------------------------------------------------------
+
+
+def cookie_of(reply):
+    pair, *attributes = reply.fields["Set-Cookie"].split("; ")
+    return {"Cookie": pair}, set(attributes)
+
+
+def log_in(broker, token, context=None):
+    return request(broker, "POST", "/login", {"token": token}, context=context)
+
+
+def test_a_browser_logs_in_and_out(plain, provider, tmp_path):
+    sent = request(plain, "GET", "/dashboard/")
+    assert (sent.code, sent.fields["Location"]) == (303, "/dashboard/login.html")
+    for name in ("login.html", "login.js", "style.css", "icon.svg"):
+        assert request(plain, "GET", f"/dashboard/{name}").code == 200
+    assert request(plain, "GET", "/dashboard/app.js").code == 401
+    for token in ("a.b.c", provider.token("oscar", -60), provider.token("unknown"), ""):
+        refused = log_in(plain, token)
+        assert refused.code == 401
+        assert "Set-Cookie" not in refused.fields
+    cookie, attributes = cookie_of(log_in(plain, provider.token("rita")))
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= attributes
+    assert "Secure" not in attributes
+    assert len(cookie["Cookie"].partition("=")[2]) >= 43  # 256 bits
+    page = request(plain, "GET", "/dashboard/", fields=cookie)
+    assert page.code == 200
+    assert ">rita<" in page.text
+    assert request(plain, "GET", "/status", fields=cookie).code == 200
+    assert request(plain, "POST", "/overlay/expect", EXPECT, cookie).code == 403
+    assert request(plain, "POST", "/overlay/opinion", {"broker": "x"}, {**cookie, "Origin": "http://evil"}).code == 403
+    assert request(plain, "POST", "/login", {"token": "x"}, {"Origin": "http://evil"}).code == 403
+    assert request(plain, "POST", "/logout", {}, cookie).code == 200
+    assert request(plain, "GET", "/status", fields=cookie).code == 401
+    text = (tmp_path / "a" / "audit.log").read_text()
+    assert "eyJ" not in text  # no token
+    lines = [line for line in audit_lines(tmp_path / "a" / "audit.log") if line["path"] == "/login"]
+    assert [(line["status"], line["principal"], line["body"]) for line in lines] == [
+        *[(401, "", "")] * 4,
+        (200, "rita", ""),
+        (403, "", ""),
+    ]
+
+
+def test_a_session_ends_with_its_token_and_with_its_principal_and_so_does_its_stream(plain, provider):
+    short, _ = cookie_of(log_in(plain, provider.token("rita", seconds=-3)))  # the clocks may differ by 5 s
+    assert request(plain, "GET", "/status", fields=short).code == 200
+    with stream(plain, short) as events:
+        assert b"event: " in events.readline() + events.readline()
+        assert len(events.read()) >= 0  # it ends
+    assert request(plain, "GET", "/status", fields=short).code == 401
+    assert request(plain, "GET", "/dashboard/", fields=short).code == 303
+    long, _ = cookie_of(log_in(plain, provider.token("rita")))
+    with stream(plain, long) as events:
+        assert b"event: " in events.readline() + events.readline()
+        provider.write(oscar=VERBS)
+        plain.signal(signal.SIGHUP)
+        events.read()
+    assert request(plain, "GET", "/status", fields=long).code == 401
+
+
+@contextlib.contextmanager
+def stream(broker, cookie):
+    connection = http.client.HTTPConnection(*address(broker.ready["admin"]), timeout=60)
+    connection.request("GET", "/dashboard/stream", headers=cookie)
+    response = connection.getresponse()
+    assert response.status == 200
+    try:
+        yield response
+    finally:
+        connection.close()
+
+
+def test_what_is_done_from_the_dashboard_is_done_in_the_name_of_who_is_logged_in(tree, provider, network, tmp_path):
+    a, context = tree["a"], shows(None)
+    swap = {"do": "swap", "a": "c", "b": "b", "c": "a"}
+
+    def session(principal):
+        cookie, attributes = cookie_of(log_in(a, provider.token(principal), context))
+        assert "Secure" in attributes
+        page = request(a, "GET", "/dashboard/", fields=cookie, context=context).text
+        token = page.partition('name="pleach-token" content="')[2].partition('"')[0]
+        return {**cookie, "X-Pleach-Token": token}
+
+    def act(action, body, fields):
+        return request(a, "POST", f"/dashboard/{action}", body, fields, context)
+
+    reader, operator = session("rita"), session("oscar")
+    draft = act("plan", swap, reader).value["draft"]
+    denied = act("apply", {"draft": draft}, reader)
+    assert denied.code == 403
+    assert "'reweave'" in denied.value["error"]
+    assert act("apply", {"draft": draft}, operator).code == 200
+    eventually(lambda: sorted(tree["c"].status()["neighbours"]) == ["a"])
+    asked = [line for line in audit_lines(tmp_path / "c" / "audit.log") if line["path"] == "/overlay/swap"]
+    assert {(line["principal"], line["way"]) for line in asked} == {("oscar", "token")}
+    applied = [line for line in audit_lines(tmp_path / "a" / "audit.log") if line["path"] == "/dashboard/apply"]
+    assert [(line["stage"], line["principal"], line["way"], line["status"]) for line in applied] == [
+        ("asked", "rita", "session", 0),
+        ("answered", "rita", "session", 403),
+        ("asked", "oscar", "session", 0),
+        ("answered", "oscar", "session", 200),
+    ]

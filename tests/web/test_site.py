@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pleach.access.principals import Verb
-from pleach.errors import PlanError
+from pleach.errors import DeniedError
 from pleach.server.http.caller import Caller, Evidence, everybody
 from pleach.web import stream
 from pleach.web.simulated_source import SimulatedSource
@@ -247,7 +247,7 @@ def test_a_plan_is_carried_out_for_who_may_do_what_is_in_it():
     async def test(there):
         runs, reweaver = there.dashboard._runs, Caller("127.0.0.1", frozenset({Verb.READ, Verb.REWEAVE}))
         removal = (await there.act("plan", {"do": "remove", "broker": "b01"})).value["draft"]
-        with pytest.raises(PlanError, match="may remove"):
+        with pytest.raises(DeniedError, match="'remove'"):
             runs.carry_out(removal, reweaver)
         swap = (await there.act("plan", await swap_of(there))).value["draft"]
         assert runs.carry_out(swap, reweaver) == {"run": swap}

@@ -148,7 +148,7 @@ def _operator_door(door: ClientDoor, settings: BrokerSettings, security: Transpo
     """A broker that keeps nothing on disk has its audit log where it tells everything else."""
     told = settings.access.audit if settings.access else ""
     kept = Path(settings.data_dir) / FILE if settings.data_dir else None
-    return OperatorDoor(lambda: door.access, security, AuditLog(Path(told) if told else kept))
+    return OperatorDoor(settings.name, lambda: door.access, security, AuditLog(Path(told) if told else kept))
 
 
 def _stabilising(parts: NodeParts, settings: LeaseSettings | None) -> Stabilising | None:

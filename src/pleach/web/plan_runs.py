@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from pleach.access.principals import Verb
-from pleach.errors import PlanError, PleachError
+from pleach.errors import DeniedError, PlanError, PleachError
 from pleach.operate.operation import fresh_name
 from pleach.server.http.caller import Caller
 from pleach.web.drafts import Draft
@@ -58,14 +58,14 @@ class PlanRuns:
         return {"draft": name, **msgspec.to_builtins(draft.shown)}
 
     def carry_out(self, name: str, caller: Caller) -> dict[str, Any]:
-        """Begin a run; snapshots show its progress. Raises PlanError where it cannot begin."""
+        """Begin a run; snapshots show its progress. Raises PlanError where it cannot begin, DeniedError."""
         if self.is_busy():
             raise PlanError("a plan is being carried out from here; wait until it has ended")
         draft, verb = self._drafts.get(name, (None, None))
         if draft is None:
             raise PlanError("this plan was carried out, or has expired; make it anew")
         if not caller.may(verb):
-            raise PlanError(f"this plan is for an operator who may {verb}")
+            raise DeniedError("this plan", f"it needs the verb {str(verb)!r}", "ask an operator who may carry it out")
         del self._drafts[name]
         steps = [RunStep(step, "waiting") for step in draft.steps[:STEPS_SHOWN_MAX]]
         self._runs[name] = Run(

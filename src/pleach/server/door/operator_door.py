@@ -9,6 +9,7 @@ Rule 4: a broker on the membership list may read and reweave, which brokers need
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from pleach.access.access_file import Access
@@ -16,6 +17,7 @@ from pleach.access.identity import IdentityKind
 from pleach.access.principals import Principal, Verb
 from pleach.errors import AccessError, TlsError
 from pleach.server.door.audit_log import AuditLog
+from pleach.server.door.browser_sessions import BrowserSession, BrowserSessions
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature
 from pleach.server.http.caller import Caller, Evidence, LoginWay
@@ -25,21 +27,36 @@ SCHEME = "bearer"
 
 
 class OperatorDoor(Feature):
-    def __init__(self, access: Callable[[], Access], security: TransportSecurity | None, audit: AuditLog) -> None:
+    def __init__(
+        self,
+        broker: str,
+        access: Callable[[], Access],
+        security: TransportSecurity | None,
+        audit: AuditLog,
+    ) -> None:
         """`security`: None without TLS, where only tokens prove anything."""
         self._access = access
         self._security = security
         self.audit = audit
+        self.sessions = BrowserSessions(broker, is_secure=security is not None)
 
     def recognise(self, evidence: Evidence) -> Caller:
         try:
             if "authorization" in evidence.fields:
-                return self._by_token(evidence, bearer_token(evidence.fields["authorization"]))
+                return self._by_token(evidence.address, bearer_token(evidence.fields["authorization"]))
+            if token := self.sessions.token_of(evidence.fields):
+                return self._by_token(evidence.address, token)._replace(way=LoginWay.SESSION)
             if evidence.certificate and self._security is not None:
                 return self._by_certificate(evidence, self._security)
         except (AccessError, TlsError) as error:
             return Caller(evidence.address, frozenset(), complaint=str(error))
         return Caller(evidence.address, frozenset())
+
+    def log_in(self, address: str, token: str) -> tuple[Caller, str]:
+        """Begin a session; returns whose it is, and the cookie. Raises AccessError where the token is not accepted."""
+        caller = self._by_token(address, token)
+        _, subject = self._access().of_token(token)
+        return caller, self.sessions.begin(BrowserSession(caller.principal, token), subject.expires - time.time())
 
     def settings_applied(self) -> None:
         self.audit.reopen()
@@ -47,11 +64,11 @@ class OperatorDoor(Feature):
     async def stop(self, *, is_fatal: bool) -> None:
         await self.audit.close()
 
-    def _by_token(self, evidence: Evidence, token: str) -> Caller:
+    def _by_token(self, address: str, token: str) -> Caller:
         principal, _ = self._access().of_token(token)
         if principal is None:
             raise AccessError("no principal has this token's subject", "add it to the access file")
-        return _caller(evidence, principal, LoginWay.TOKEN, token)
+        return _caller(address, principal, LoginWay.TOKEN, token)
 
     def _by_certificate(self, evidence: Evidence, security: TransportSecurity) -> Caller:
         identity = security.credentials.checked(evidence.certificate)
@@ -63,7 +80,7 @@ class OperatorDoor(Feature):
                 principal = self._access().of_certificate(identity)
                 if principal is None:
                     raise AccessError(f"no principal for the certificate of {identity}", "add it to the access file")
-                return _caller(evidence, principal, LoginWay.CERTIFICATE)
+                return _caller(evidence.address, principal, LoginWay.CERTIFICATE)
             case IdentityKind.AUTHORITY:
                 raise AccessError("the certificate of the authority is nobody's", "give that of an operator")
 
@@ -76,5 +93,5 @@ def bearer_token(field: str) -> str:
     return token.strip()
 
 
-def _caller(evidence: Evidence, principal: Principal, way: LoginWay, token: str = "") -> Caller:
-    return Caller(evidence.address, principal.verbs, principal.name, way, principal.tenant, token)
+def _caller(address: str, principal: Principal, way: LoginWay, token: str = "") -> Caller:
+    return Caller(address, principal.verbs, principal.name, way, principal.tenant, token)

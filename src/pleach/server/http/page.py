@@ -82,13 +82,13 @@ def posted(kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]]) -> 
     """A handler that takes a body of this kind; any other body is answered with what would be right."""
 
     async def answer(asked: HttpRequest) -> HttpResponse:
-        body = _decoded(asked.body, kind)
+        body = decoded(asked.body, kind)
         return body if isinstance(body, HttpResponse) else await act(body)
 
     return answer
 
 
-def _decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
+def decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """The routing table of an admin port, as data: method, path, the verb that a caller needs, and the handler.
 
 Rule 1: a GET changes nothing; what changes anything is a POST with a JSON body.
-Rule 2: each route names the verb that it needs. Only those of PUBLIC_PATHS need none.
+Rule 2: each route names the verb that it needs. Only PUBLIC_PATHS and what is needed to log in need none.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ class Route(NamedTuple):
     verb: Verb | None  # None: public
     handler: Handler
     is_secret: bool = False  # whether bodies are not for logs
+    is_judged_within: bool = False  # whether its handler asks for further verbs, by what is in the body
+    log_in_at: str = ""  # where browsers of those who have not logged in are sent
 
     @property
     def changes(self) -> bool:
-        """Whether it changes anything but who is logged in."""
-        return self.verb not in (None, Verb.READ)
+        """Whether it may change anything but who is logged in."""
+        return self.is_judged_within or self.verb not in (None, Verb.READ)
 
     @property
     def listed(self) -> str:

@@ -30,12 +30,14 @@ from pleach.net.secured_streams import CERTIFICATE, SecuredProtocol
 from pleach.net.tls_layer import TlsSide
 from pleach.server.absence import AbsentClients
 from pleach.server.door.audit_log import AuditLog, fresh_id
+from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.healing.guardian import Guardian
 from pleach.server.http.caller import Caller, Evidence, Recognise, everybody
 from pleach.server.http.components import ComponentPages
 from pleach.server.http.exchange import HttpExchange
 from pleach.server.http.faults import FaultPages, InjectedFaults
 from pleach.server.http.healing import HealingPages
+from pleach.server.http.login import LoginPages
 from pleach.server.http.open_connections import OpenConnection, OpenConnections, network_of
 from pleach.server.http.operations import OperationPages
 from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
@@ -91,7 +93,9 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         HealingPages(name, features[Guardian]),
         FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings),
     )
-    routes = (*pages, *(route for part in parts for route in part.routes), *more)
+    door = features.get(OperatorDoor)
+    login = LoginPages(door).routes if door is not None else ()
+    routes = (*pages, *(route for part in parts for route in part.routes), *login, *more)
     return Site(routes, Hosts(host_names(node.settings), HOST_REMEDY))
 
 
@@ -252,6 +256,8 @@ def _denied(caller: Caller, route: Route) -> HttpResponse:
     if caller.is_known:
         error = f"{route.path} needs the verb {str(route.verb)!r}, which {caller.principal!r} does not have"
         return failure(HTTPStatus.FORBIDDEN, "ask an operator who may, or add the verb in the access file", error)
+    if route.log_in_at:
+        return HttpResponse(HTTPStatus.SEE_OTHER, "text/plain", b"", {"Location": route.log_in_at})
     error = caller.complaint or f"{route.path} is for those who have logged in"
     return failure(HTTPStatus.UNAUTHORIZED, LOG_IN_REMEDY, error)._replace(fields=LOG_IN_FIELDS)
 
