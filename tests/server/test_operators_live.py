@@ -408,9 +408,13 @@ def test_a_session_ends_with_its_token_and_with_its_principal_and_so_does_its_st
 
 
 @contextlib.contextmanager
-def stream(broker, cookie):
-    connection = http.client.HTTPConnection(*address(broker.ready["admin"]), timeout=60)
-    connection.request("GET", "/dashboard/stream", headers=cookie)
+def stream(broker, fields, context=None):
+    place = address(broker.ready["admin"])
+    if context is None:
+        connection = http.client.HTTPConnection(*place, timeout=60)
+    else:
+        connection = http.client.HTTPSConnection(*place, timeout=60, context=context)
+    connection.request("GET", "/dashboard/stream", headers=fields)
     response = connection.getresponse()
     assert response.status == 200
     try:
@@ -449,3 +453,121 @@ def test_what_is_done_from_the_dashboard_is_done_in_the_name_of_who_is_logged_in
         ("asked", "oscar", "session", 0),
         ("answered", "oscar", "session", 200),
     ]
+
+
+# Tenants -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tenants(provider, network, tmp_path):
+    """Two brokers with TLS, a client of acme, one of bolt and one of no tenant, and operators of each."""
+    started = []
+    clients = "publish = 'TRUE'\nsubscribe = 'TRUE'\nnames = ['*']"
+    provider.write(
+        ann=f"tenant = 'acme'\n{clients}",
+        bob=f"tenant = 'bolt'\n{clients}",
+        nobody=clients,
+        oscar=VERBS,
+        root=f"tenant = '*'\n{VERBS}",
+        acmeop="tenant = 'acme'\nverbs = ['read', 'move']",
+    )
+    try:
+        yield tls_chain(started, tmp_path, network, extra=("--access", provider.file), durable=True)
+    finally:
+        for broker in started:
+            broker.kill()
+
+
+@contextlib.asynccontextmanager
+async def three_clients(broker, provider, network):
+    async with contextlib.AsyncExitStack() as stack:
+        for name, tenant in (("ann", "acme"), ("bob", "bolt"), ("nobody", "")):
+            connecting = connect_client(
+                f"pleach://{broker.ready['client']}",
+                name=name,
+                tenant=tenant,
+                token=provider.token(name),
+                tls=network.path / "anybody",
+            )
+            client = await stack.enter_async_context(connecting)
+            await client.subscribe(f"topic = 'secret of {name}'")
+        yield
+
+
+def test_operators_of_a_tenant_see_and_move_what_is_theirs_and_no_more(tenants, provider, network):
+    a, context = tenants["a"], shows(None)
+    anybody = network.path / "anybody"
+    anybody.mkdir(exist_ok=True)
+    (anybody / "authority.pem").write_bytes((network.path / "authority.pem").read_bytes())
+
+    def reply(principal, method, path, body=None, fields=None):
+        told = {**provider.bearer(principal), **(fields or {})}
+        return request(a, method, path, body, told, context)
+
+    def check():
+        for principal in ("oscar", "root"):
+            assert set(reply(principal, "GET", "/status").value["clients"]) == {"acme/ann", "bolt/bob", "nobody"}
+        for path in ("/status", "/glance", "/metrics", "/components"):
+            seen = reply("acmeop", "GET", path)
+            assert seen.code == 200, path
+            assert "bob" not in seen.text, path
+            assert "nobody" not in seen.text, path
+        for path in ("/status", "/glance"):
+            assert set(reply("acmeop", "GET", path).value["clients"]) == {"acme/ann"}
+            assert reply("acmeop", "GET", path).value["clients_count"] == 1
+        for path in ("/overlay/operations", "/overlay/operations/x"):
+            assert reply("acmeop", "GET", path).code == 403, path
+        for path, body in (("/traffic", {"after": 0}), ("/overlay/opinion", {"broker": "b"}), ("/dashboard/film", {})):
+            denied = reply("acmeop", "POST", path, body)
+            assert denied.code == 403, path
+            assert "of the whole network" in denied.value["error"]
+        for client in ("bolt/bob", "nobody", "bolt/none"):
+            denied = reply("acmeop", "POST", "/overlay/move", {"client": client, "path": ["a", "b"]})
+            assert denied.code == 403
+            assert "'acme'" in denied.value["error"]
+        assert reply("acmeop", "POST", "/components/end", {"name": "bolt/k"}).code == 403
+        with stream(a, provider.bearer("acmeop"), context) as events:
+            lines = iter(events.readline, b"")
+            whole = json.loads(next(line for line in lines if b'"brokers"' in line).removeprefix(b"data: "))
+            assert set(whole["clients"]) == {"acme/ann"}
+            assert whole["source"]["can"] == ["move"]
+            check_dashboard()  # while somebody looks, the page knows where brokers are
+        twice = b'{"client": "acme/ann", "client": "bolt/bob", "path": ["a", "b"]}'
+        assert reply("acmeop", "POST", "/overlay/move", twice).code == 403
+        assert reply("acmeop", "POST", "/overlay/move", {"client": "acme/ann", "path": ["a", "b"]}).code == 200
+        assert set(reply("acmeop", "GET", "/status").value["clients"]) == set()
+
+    def check_dashboard():
+        page = reply("acmeop", "GET", "/dashboard/").text
+        token = {"X-Pleach-Token": page.partition('name="pleach-token" content="')[2].partition('"')[0]}
+        detail = reply("acmeop", "POST", "/dashboard/broker", {"broker": "a"}, token)
+        interest = {"filter": "topic LIKE 'secret%'"}
+        assert set(detail.value["clients"]) == {"acme/ann"}
+        assert "bob" not in detail.text
+        assert "bob" in reply("oscar", "POST", "/dashboard/broker", {"broker": "a"}, token).text
+        assert set(reply("oscar", "POST", "/dashboard/interest", interest, token).value["clients"]) == {
+            "acme/ann",
+            "bolt/bob",
+            "nobody",
+        }
+        assert set(reply("acmeop", "POST", "/dashboard/interest", interest, token).value["clients"]) == {"acme/ann"}
+        move = {"do": "move", "client": "bolt/bob", "to": "b"}
+        drain = {"do": "drain", "broker": "a"}
+        swap = {"do": "swap", "a": "a", "b": "b", "c": "c"}
+        for wish in (move, drain, swap):
+            assert reply("acmeop", "POST", "/dashboard/plan", wish, token).code == 403
+        draft = reply("oscar", "POST", "/dashboard/plan", move, token).value["draft"]
+        assert reply("acmeop", "POST", "/dashboard/apply", {"draft": draft}, token).code == 403
+
+    async def story():
+        async with three_clients(a, provider, network):
+            await asyncio.to_thread(check)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("verb", ["reweave", "remove", "faults"])
+def test_a_file_that_gives_a_tenants_operator_what_concerns_all_is_refused(start, provider, verb):
+    provider.write(ann=f"tenant = 'acme'\nverbs = ['read', '{verb}']")
+    with pytest.raises(AssertionError, match=f"'{verb}' concerns all tenants"):
+        start("a", "--access", provider.file)

@@ -37,7 +37,8 @@ from pleach.errors import DeniedError, FilterError, InvalidInputError, PleachErr
 from pleach.net.own_tls import own_token
 from pleach.server.http.caller import Caller
 from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
-from pleach.server.http.routes import Route, posts, reads
+from pleach.server.http.routes import Route, for_tenants, posts, reads
+from pleach.server.http.status import told_to
 from pleach.web.forms import VERBS, read_request
 from pleach.web.plan_runs import PlanRuns
 from pleach.web.source import Source
@@ -47,6 +48,7 @@ TOP = "/dashboard"
 INDEX = "index.html"
 LOGIN = "login.html"
 PUBLIC_FILES = (LOGIN, "login.js", "style.css", "icon.svg")  # what is needed to log in
+FOR_TENANTS = ("move",)  # what operators of a tenant can ask for here
 TOKEN_PLACE = b"{{token}}"
 PRINCIPAL_PLACE, WAY_PLACE = b"{{principal}}", b"{{way}}"
 TOKEN_FIELD = "x-pleach-token"  # noqa: S105 - the name of a header
@@ -74,7 +76,7 @@ class Dashboard:
     @property
     def routes(self) -> Sequence[Route]:
         moved = HttpResponse(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
-        return (
+        pages = (
             reads(TOP, shown(lambda: moved))._replace(log_in_at=f"{TOP}/{LOGIN}"),
             reads(f"{TOP}/", self._page)._replace(log_in_at=f"{TOP}/{LOGIN}"),
             reads(f"{TOP}/{INDEX}", self._page)._replace(log_in_at=f"{TOP}/{LOGIN}"),
@@ -84,8 +86,8 @@ class Dashboard:
             posts(f"{TOP}/apply", Verb.READ, partial(self._act, self._apply))._replace(is_judged_within=True),
             posts(f"{TOP}/broker", Verb.READ, partial(self._act, self._broker)),
             posts(f"{TOP}/interest", Verb.READ, partial(self._act, self._interest)),
-            posts(f"{TOP}/film", Verb.READ, partial(self._act, self._replay)),
         )
+        return (*map(for_tenants, pages), posts(f"{TOP}/film", Verb.READ, partial(self._act, self._replay)))
 
     def _route(self, name: str) -> Route:
         page = HttpResponse(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], self._files[name])
@@ -125,27 +127,36 @@ class Dashboard:
         except PleachError as error:
             return failure(HTTPStatus.CONFLICT, "", str(error))
 
-    async def _plan(self, body: dict[str, Any], _: Caller) -> object:
-        return await self._runs.draft(read_request(body))
+    async def _plan(self, body: dict[str, Any], caller: Caller) -> object:
+        return await self._runs.draft(read_request(body), caller)
 
     async def _apply(self, body: dict[str, Any], caller: Caller) -> object:
         return self._runs.carry_out(_text(body, "draft"), caller)
 
-    async def _broker(self, body: dict[str, Any], _: Caller) -> object:
-        return await self._source.detail(_text(body, "broker"))
+    async def _broker(self, body: dict[str, Any], caller: Caller) -> object:
+        return told_to(caller, await self._source.detail(_text(body, "broker")))
 
-    async def _interest(self, body: dict[str, Any], _: Caller) -> object:
-        return {"clients": await self._source.interested(parse_filter(_text(body, "filter")))}
+    async def _interest(self, body: dict[str, Any], caller: Caller) -> object:
+        found = await self._source.interested(parse_filter(_text(body, "filter")))
+        return {"clients": {client: texts for client, texts in found.items() if caller.sees(client)}}
 
     async def _replay(self, body: dict[str, Any], _: Caller) -> object:
         return await self._source.replay(_text(body, "run"))
 
 
 def seen_by(caller: Caller, shown: dict[str, Any]) -> dict[str, Any]:
-    """A snapshot for one caller: what it may not do is not offered."""
+    """A snapshot for one caller: what it may not do is not offered, and clients of other tenants are not shown.
+
+    To operators of a tenant neither operations nor runs are shown, since their texts name clients.
+    """
     source = shown.get("source", {})
     can = [action for action in source.get("can", ()) if action not in VERBS or caller.may(VERBS[action])]
-    return {**shown, "source": {**source, "can": can}}
+    if caller.is_of_network:
+        return {**shown, "source": {**source, "can": can}}
+    clients = {name: client for name, client in shown.get("clients", {}).items() if caller.sees(name)}
+    own = [action for action in can if action in FOR_TENANTS]
+    hidden: dict[str, Any] = {"operations": {}, "runs": {}, "notices": {}}
+    return {**shown, **hidden, "clients": clients, "source": {**source, "can": own}}
 
 
 def page_files() -> dict[str, bytes]:

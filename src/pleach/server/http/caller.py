@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from pleach.access.principals import Verb
+from pleach.access.principals import EVERY_TENANT, Verb, split_name
 
 
 class LoginWay(StrEnum):
@@ -49,6 +49,15 @@ class Caller(NamedTuple):
     @property
     def is_known(self) -> bool:
         return self.way is not LoginWay.NONE
+
+    @property
+    def is_of_network(self) -> bool:
+        """Whether it sees the clients of all tenants."""
+        return self.tenant in ("", EVERY_TENANT)
+
+    def sees(self, client: str) -> bool:
+        """Whether this name of a client or a component is for it to know."""
+        return self.is_of_network or split_name(client)[0] == self.tenant
 
     def may(self, verb: Verb | None) -> bool:
         """None: what everybody may."""

@@ -78,12 +78,22 @@ def shown(content: Callable[[], HttpResponse | HttpStream]) -> Handler:
     return answer
 
 
-def posted(kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]]) -> Handler:
-    """A handler that takes a body of this kind; any other body is answered with what would be right."""
+def posted(
+    kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]], subject: Callable[[Body], str] | None = None
+) -> Handler:
+    """A handler that takes a body of this kind; any other body is answered with what would be right.
+
+    `subject`: the client or component that it is about, which must be one of the caller's tenant.
+    """
 
     async def answer(asked: HttpRequest) -> HttpResponse:
         body = decoded(asked.body, kind)
-        return body if isinstance(body, HttpResponse) else await act(body)
+        if isinstance(body, HttpResponse):
+            return body
+        if subject is not None and not asked.caller.sees(subject(body)):
+            error = f"{subject(body)!r} is not of tenant {asked.caller.tenant!r}"
+            return failure(HTTPStatus.FORBIDDEN, "ask an operator of its tenant, or of the network", error)
+        return await act(body)
 
     return answer
 

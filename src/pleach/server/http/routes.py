@@ -2,6 +2,8 @@
 
 Rule 1: a GET changes nothing; what changes anything is a POST with a JSON body.
 Rule 2: each route names the verb that it needs. Only PUBLIC_PATHS and what is needed to log in need none.
+Rule 3: operators of one tenant have only the routes that know of tenants (`for_tenants`): another one would have to be
+        looked through before it is theirs.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ class Route(NamedTuple):
     handler: Handler
     is_secret: bool = False  # whether bodies are not for logs
     is_judged_within: bool = False  # whether its handler asks for further verbs, by what is in the body
+    is_for_tenants: bool = False  # whether it shows and does to operators of a tenant what is theirs, and no more
     log_in_at: str = ""  # where browsers of those who have not logged in are sent
 
     @property
@@ -43,6 +46,10 @@ def reads(path: str, handler: Handler) -> Route:
 
 def posts(path: str, verb: Verb, handler: Handler) -> Route:
     return Route(HTTPMethod.POST, path, verb, handler)
+
+
+def for_tenants(route: Route) -> Route:
+    return route._replace(is_for_tenants=True)
 
 
 class Site:

@@ -40,9 +40,9 @@ from pleach.server.http.healing import HealingPages
 from pleach.server.http.login import LoginPages
 from pleach.server.http.open_connections import OpenConnection, OpenConnections, network_of
 from pleach.server.http.operations import OperationPages
-from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
-from pleach.server.http.routes import Route, Site, reads
-from pleach.server.http.status import gauges, glance, status, unready
+from pleach.server.http.page import Handler, HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
+from pleach.server.http.routes import Route, Site, for_tenants, reads
+from pleach.server.http.status import gauges, glance, status, told_to, unready
 from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
@@ -73,16 +73,19 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         refresh()
         return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(gauges(node), node.counters).encode())
 
-    def current(content: Callable[[BrokerNode], object]) -> HttpResponse:
-        refresh()
-        return json_page(HTTPStatus.OK, content(node))
+    def current(content: Callable[[BrokerNode, Caller], dict[str, object]]) -> Handler:
+        async def answer(asked: HttpRequest) -> HttpResponse:
+            refresh()
+            return json_page(HTTPStatus.OK, told_to(asked.caller, content(node, asked.caller)))
+
+        return answer
 
     pages = (
         reads("/healthz", shown(lambda: json_page(HTTPStatus.OK, {"alive": True}))),
         reads("/readyz", shown(ready)),
-        reads("/metrics", shown(metrics)),
-        reads("/status", shown(lambda: current(status))),
-        reads("/glance", shown(lambda: current(glance))),
+        for_tenants(reads("/metrics", shown(metrics))),
+        for_tenants(reads("/status", current(status))),
+        for_tenants(reads("/glance", current(glance))),
     )
     name, features = node.broker.name, node.features
     operations = operation_pages(node)
@@ -208,7 +211,7 @@ class AdminServer:
             return failure(HTTPStatus.MISDIRECTED_REQUEST, site.hosts.remedy, reason)
         if route is None:
             return _unrouted(site, methods)
-        if not asked.caller.may(route.verb):
+        if not _is_permitted(asked.caller, route):
             return _denied(asked.caller, route)
         if route.method is HTTPMethod.POST and (reason := why_foreign(asked.fields)):
             return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
@@ -218,7 +221,7 @@ class AdminServer:
         """Whether who was let in would be let in now: tokens expire, and access files change."""
         asked, route = judged.asked, judged.route
         caller = self._recognise(Evidence(asked.caller.address, certificate, asked.fields))
-        return route is not None and caller.may(route.verb)
+        return route is not None and _is_permitted(caller, route)
 
     # Answers ---------------------------------------------------------------------------------------------------
 
@@ -252,7 +255,15 @@ class AdminServer:
         return await route.handler(asked)
 
 
+def _is_permitted(caller: Caller, route: Route) -> bool:
+    is_theirs = route.verb is None or route.is_for_tenants or caller.is_of_network
+    return is_theirs and caller.may(route.verb)
+
+
 def _denied(caller: Caller, route: Route) -> HttpResponse:
+    if caller.is_known and caller.may(route.verb):
+        error = f"{route.path} is for operators of the whole network, and {caller.principal!r} is of one tenant"
+        return failure(HTTPStatus.FORBIDDEN, "ask an operator of the network", error)
     if caller.is_known:
         error = f"{route.path} needs the verb {str(route.verb)!r}, which {caller.principal!r} does not have"
         return failure(HTTPStatus.FORBIDDEN, "ask an operator who may, or add the verb in the access file", error)
