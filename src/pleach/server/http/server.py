@@ -6,7 +6,7 @@
            stand-ins: healing.py               /components what the broker hosts: components.py
 /traffic, /distances: telemetry.py             /debug/…   faults on purpose, where they are allowed: faults.py
 
-Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A request must use a host
+Without an access file whoever reaches this port may reconfigure the tree; but not a web page. A request must use a host
 name of ours (net/allowed_hosts.py), on every route. A body must be declared as JSON, which no page can send to another
 site without asking first; and the page that asks for an action must not be of another site.
 
