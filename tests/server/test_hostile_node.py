@@ -7,23 +7,30 @@ import pytest
 from pleach.core.access.client_access import ClientAccess
 from pleach.core.access.rights import EVERYTHING
 from pleach.core.broker import Broker
+from pleach.core.effects import Send
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import BROKER, Data, Hello
+from pleach.core.links.frames import BROKER, CLIENT, Aside, Data, Hello
 from pleach.core.messages import (
+    Bulletin,
     Connect,
+    ConnectNack,
     Deliver,
     HandedClient,
     Handover,
     Install,
     Left,
+    Lock,
+    LockNack,
     NeighbourAddress,
     NeighbourReport,
     RemoveReq,
     Withdraw,
     encode,
 )
+from pleach.core.messages.council import BrokerOnPath
 from pleach.core.messages.runs import encode_event, encode_run
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError, SettingsError
@@ -134,8 +141,7 @@ def test_a_broker_that_leaves_cannot_join_before_it_has_left():
     broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
     broker.handle("n", RemoveReq("1"), now=0.0)
     broker.handle("n", Handover("1", []), now=0.0)
-    with pytest.raises(ProtocolError, match="has not left yet"):
-        broker.handle("n", Connect("2", "127.0.0.1:9"), now=0.0)
+    assert broker.handle("n", Connect("2", "127.0.0.1:9"), now=0.0) == [Send("n", ConnectNack("2", "n has not left yet"))]
     broker.peer_reset("n")
     assert broker.router.neighbours == ["a", "n"]
 
@@ -145,6 +151,48 @@ def test_a_broker_that_has_left_can_join_again():
     for message in (RemoveReq("1"), Handover("1", []), Left("1"), Connect("2", "127.0.0.1:9")):
         broker.handle("n", message, now=0.0)
     assert broker.router.neighbours == ["a", "n"]
+
+
+# Improving -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("port", Port)
+def test_an_aside_of_arrays_within_arrays_is_ignored(port):
+    bulletin = encode(Bulletin(b"", "", [BrokerOnPath("n", 0.0, 1, 0.0, 0)], []))
+    deep = bytes([bulletin[0] + 1]) + bulletin[1:] + b"\x91" * 100_000 + b"\xc0"
+
+    async def run():
+        settings = BrokerSettings("b", neighbours=("n",), improve=CouncilSettings())
+        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
+        name, role = ("n", BROKER) if port is Port.PEERS else ("c", CLIENT)
+        wire = Wire()
+        assert not node.accept(wire, Hello(name, EPOCH, 0, 0, 1, role=role), port)
+        node.receive(name, wire, Aside(deep))
+
+    asyncio.run(run())
+
+
+# Swaps ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("a", ["a", "c", "n", ""])
+def test_a_lock_of_who_is_no_neighbour_or_no_third_broker_is_refused(a):
+    broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
+    broker.handle("n", RemoveReq("1"), now=0.0)
+    broker.handle("n", Handover("1", []), now=0.0)
+    broker.handle("n", Left("1"), now=0.0)
+    try:
+        answer = broker.handle("n", Lock("2", a, "n", "b", "127.0.0.1:9"), now=0.0)
+    except ProtocolError:
+        return
+    assert answer == [Send("n", LockNack("2", "b and n are not linked"))]
+
+
+def test_a_lock_for_a_link_that_is_there_is_refused():
+    broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
+    answer = broker.handle("n", Lock("2", "a", "n", "b", "127.0.0.1:9"), now=0.0)
+    assert answer == [Send("n", LockNack("2", "a and b are linked already"))]
+    assert not broker.operation
 
 
 # Rights --------------------------------------------------------------------------------------------------------

@@ -121,11 +121,11 @@ class Council(Feature):
         self._seat.saw_timer(effects, now)
 
     def frame_received(self, peer: Node, frame: Frame, now: float) -> None:
-        if not isinstance(frame, Aside):
+        if not isinstance(frame, Aside) or peer not in self.neighbours:
             return
         try:
             message: CouncilMessage = _decoder.decode(frame.payload)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             log.debug("%s sent an Aside that is neither bulletin nor motion: %s", peer, error)
             return
         self._carry_out(self.councillor.handle(peer, message, now=now))

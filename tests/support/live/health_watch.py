@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 import threading
 import time
 from contextlib import closing
@@ -17,8 +18,10 @@ ASK_SECONDS_MAX = 10.0
 class HealthWatch:
     """A thread of its own: what it measures is the broker, and not the event loop of a test."""
 
-    def __init__(self, admin: str) -> None:
+    def __init__(self, admin: str, context: ssl.SSLContext | None = None) -> None:
+        """`context`: where the port speaks TLS."""
         self._address = address(admin)
+        self._context = context
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.seconds: list[float] = []
@@ -49,7 +52,10 @@ class HealthWatch:
                 self.failures.append(f"{code}")
 
     def _ask(self) -> int:
-        connection = http.client.HTTPConnection(*self._address, timeout=ASK_SECONDS_MAX)
+        if self._context is None:
+            connection = http.client.HTTPConnection(*self._address, timeout=ASK_SECONDS_MAX)
+        else:
+            connection = http.client.HTTPSConnection(*self._address, timeout=ASK_SECONDS_MAX, context=self._context)
         with closing(connection):
             connection.request("GET", "/healthz")
             response = connection.getresponse()

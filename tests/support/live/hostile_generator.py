@@ -37,10 +37,38 @@ from pleach.core.links.frames import (
     Read,
     encode_frame,
 )
-from pleach.core.messages import AnyMessage, Attach, Deliver, Forward, Message, Publish, Subscribe, encode, pack
+from pleach.core.messages import (
+    AnyMessage,
+    Attach,
+    Begin,
+    Close,
+    Deliver,
+    Forward,
+    HandedClient,
+    Handover,
+    Left,
+    Lock,
+    LockCycle,
+    Message,
+    MoveAbort,
+    MoveCommit,
+    MoveState,
+    Negotiate,
+    Publish,
+    RemoveReq,
+    Said,
+    Subscribe,
+    Swap,
+    encode,
+    pack,
+)
 from pleach.core.messages import base as message_base
+from pleach.core.messages.base import NetworkAddress
+from pleach.core.messages.council import Amount, BrokerOnPath, Bulletin, Motion
 from pleach.core.messages.ring import DoorMessage, RingMessage
+from pleach.core.messages.swaplink import TableEntries
 from pleach.core.messages.runs import decode_all, encode_event, encode_run
+from pleach.core.overlay.registry import CYCLES
 from pleach.errors import FrameError, PleachError
 from support.links.fuzz_frames import mutated
 
@@ -68,6 +96,7 @@ FILTERS = tuple(
 )
 TEXTS = ("", "s", "t", "sum", "swaplink", "x" * 255, "x" * 3_000, "\u200b", "a\nb", "ü" * 200, "..", "/", "%", "'")
 ADDRESSES = ("", "127.0.0.1:9", "[::1]:9", "127.0.0.1:99999", "0.0.0.0:0", "nowhere.invalid:7200", "127.0.0.1:0")
+PROTOCOLS = (*CYCLES, "swaplink", "")
 DEPTH_MAX = 4
 
 
@@ -79,6 +108,7 @@ class Vocabulary:
     neighbours: tuple[str, ...] = ()
     others: tuple[str, ...] = ()  # honest clients, components, brokers further off
     own: tuple[str, ...] = ("hostile-1", "hostile-2", "hostile-3", "tenant/hostile")
+    forbidden: tuple[str, ...] = ()  # nobody says Hello under these: without a log-in it would be believed
     operations: list[str] = field(default_factory=lambda: ["1", "op"])
     epochs: list[int] = field(default_factory=lambda: [1])
 
@@ -253,11 +283,25 @@ class Generator:
         events = [self.sound_event(publisher) if rng.random() < 0.8 else self.event() for _ in range(count)]
         return encode_run(kind, rng.choice((count, count, count, 0, 255)), b"".join(map(_encoded, events)))
 
-    def frame(self, kinds: tuple[type[Message], ...]) -> bytes:
+    def aside(self, speaker: str) -> bytes:
+        """A bulletin or a motion that has come the way of its sender, and may be as it should be otherwise."""
+        rng = self.rng
+        names = [*rng.sample(self.words.names, rng.choice((0, 1, 1, 2, 4))), speaker]
+        way = [msgspec.structs.replace(self.instance(BrokerOnPath), broker=name) for name in names]
+        links = [self.value(Amount) for _ in way[rng.choice((0, 1, 1)) :]]
+        summary = self._memory.get("summary", [bytes(rng.choice((0, 32, 512)))])[0]
+        bulletin = Bulletin(rng.choice((summary, bytes([255]) * len(summary))), self.value(NetworkAddress), way, links)
+        motion = self.instance(Motion)
+        ends = [*way, msgspec.structs.replace(self.instance(BrokerOnPath), broker=self.words.broker)]
+        motion = msgspec.structs.replace(motion, way=rng.choice((way, ends)), links=[*links, *links[:1]])
+        made = encode(rng.choice((bulletin, motion)))
+        return _nested(made, 100_000) if rng.random() < 0.1 else made
+
+    def frame(self, speaker: str) -> bytes:
         """Any but Data; some of them not as they are encoded."""
         rng, kind = self.rng, self.rng.choice(FRAMES)
         if kind is Aside:
-            return encode_frame(Aside(self.payload(kinds, self.name())))
+            return encode_frame(Aside(self.aside(speaker) if rng.random() < 0.7 else self.payload(KINDS, speaker)))
         if kind is Bye and rng.random() < 0.5:
             return encode_frame(Bye(rng.choice(list(ByeReason)), "hostile", is_at_work=rng.random() < 0.5))
         if kind is Challenge:
@@ -293,8 +337,7 @@ class Generator:
         return Hello(node, *numbers, role=role, wants=self.text(), awaits=self.number(), token=self.text())
 
     def _allowed(self, name: str) -> str:
-        is_taken = not self._is_neighbour and name in (*self.words.neighbours, *self.words.others)
-        return self.rng.choice(self.words.own) if is_taken else name
+        return self.rng.choice(self.words.own) if name in self.words.forbidden else name
 
     def _odd_session(self, port: str) -> Iterator[bytes]:
         """A Hello in which everything is drawn by lot, perhaps after log-ins, and then whatever there is."""
@@ -309,7 +352,7 @@ class Generator:
         yield encode_frame(hello)
         for number in range(1, rng.randrange(1, 8)):
             if rng.random() < 0.5:
-                yield self.frame(KINDS)
+                yield self.frame(hello.node)
             else:
                 yield encode_frame(Data(rng.choice((number, number, self.positive())), self.payload(KINDS, hello.node)))
 
@@ -332,15 +375,42 @@ class Generator:
         name = rng.choice(expected) if expected and rng.random() < 0.85 else self._allowed(self.name())
         sender, hello = self._introduced("peer", name, role=rng.choice(("broker", "broker", "broker", "stand-in")))
         yield hello
-        area = rng.choice(self._owned).__module__
+        opening = self._opening(name) if rng.random() < 0.6 else []
+        for message in opening:
+            yield self._data(sender, encode(message))
+            if rng.random() < 0.15:
+                yield self._data(sender, self.payload(self._owned, name))
+        area = (type(opening[0]) if opening else rng.choice(self._owned)).__module__
         yield from self._talk(sender, name, tuple(kind for kind in self._owned if kind.__module__ == area))
+
+    def _opening(self, me: str) -> list[Message]:
+        """The first messages of an operation as its protocol has them, so that the rest comes to a broker in it."""
+        rng, here = self.rng, self.words.broker
+        operation = f"hostile {rng.randrange(10**6)}"
+        other, far = rng.choice((*self.words.neighbours, *self.words.others)), rng.choice(self.words.others or ("z",))
+        self._memory["operation"] = [operation] * 3
+        client = msgspec.structs.replace(self.instance(HandedClient), name=rng.choice(self.words.own))
+        tables = [self.value(list[TableEntries]) for _ in range(2)]
+        path, last = rng.choice(([me, here, other], [far, me, here], [me, here], [far, me, here, other])), rng.random()
+        protocol, cut = rng.choice(PROTOCOLS), rng.choice((0, 1, 2))
+        openings: tuple[list[Message], ...] = (
+            [Lock(operation, far, me, here, "127.0.0.1:9"), Swap(operation, *tables), Close(operation)],
+            [Lock(operation, me, here, other, "127.0.0.1:9"), Swap(operation, *tables), Close(operation)],
+            [LockCycle(operation, path, cut, protocol, "127.0.0.1:9"), Begin(operation)],
+            [RemoveReq(operation), Handover(operation, [client] if last < 0.7 else []), Said(client.name, Attach())],
+            [RemoveReq(operation), Handover(operation, []), Left(operation)],
+            [Negotiate(operation, client, path), MoveState(operation, client), MoveCommit(operation)],
+            [Negotiate(operation, client, path), MoveAbort(operation)],
+        )
+        whole = rng.choice(openings)
+        return [each for each in whole[: rng.randrange(1, len(whole) + 1)] if type(each) in self._owned]
 
     def _introduced(self, port: str, name: str, role: str = "client") -> tuple[Sender, bytes]:
         """A new life of a name, or the old one that goes on."""
         sender = self._senders.setdefault((port, name), Sender())
         if not sender.epoch or self.rng.random() < 0.6:
             sender.epoch, sender.number = self._fresh(), 0
-        known = self.rng.choice((0, self.rng.choice(self.words.epochs)))
+        known = self.rng.choice(self.words.epochs) if self.rng.random() < 0.1 else 0
         self._last = (role, name, sender)
         return sender, encode_frame(Hello(name, sender.epoch, abs(known) % 2**62, 0, 1, role=role))
 
@@ -356,7 +426,7 @@ class Generator:
         for _ in range(rng.choice((1, 3, 8, 20, 40))):
             draw = rng.random()
             if draw < 0.12:
-                yield self.frame(kinds)
+                yield self.frame(name)
             elif draw < 0.16:
                 yield encode_frame(Data(self.positive(), self.payload(KINDS, name)))
             else:
@@ -389,7 +459,9 @@ class Generator:
         for frame in frames:
             if isinstance(frame, Hello):
                 self.words.epochs = [frame.epoch, *self.words.epochs[:5]]
-            elif isinstance(frame, Data):
+                if self._last is not None and frame.peer_epoch == self._last[2].epoch:
+                    self._last[2].number = frame.received  # so far the broker has it
+            elif isinstance(frame, Data | Aside):
                 self._take_up(frame.payload)
 
     def _take_up(self, payload: bytes) -> None:

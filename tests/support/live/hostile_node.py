@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ from pleach.errors import FrameError, PleachError
 from pleach.net.connection import Connection
 from pleach.server import daemon as daemon_module
 from pleach.server.assemble import first_broker
+from pleach.server.council import Council
 from pleach.server.daemon import Daemon
 from pleach.server.feature import Feature
 from pleach.server.gate import NOT_FROM_PEERS
@@ -243,7 +245,9 @@ class Block:
         self.rng = Random(f"hostile node/{kind}/{seed}")
         self.now = 1_000.0
         self._is_neighbour = self.rng.random() < 0.7
-        words = Vocabulary(BROKER, NEIGHBOURS, (*FAR, "honest-p", "honest-s", "summer"))
+        others = (*FAR, "honest-p", "honest-s", "summer")
+        forbidden = () if self._is_neighbour else (*NEIGHBOURS, *others)
+        words = Vocabulary(BROKER, NEIGHBOURS, others, forbidden=forbidden)
         self.settings = self._settings()
         owned = kinds_of(first_broker(self.settings))
         self.generator = Generator(self.rng, words, is_neighbour=self._is_neighbour, owned=owned)
@@ -276,6 +280,8 @@ class Block:
         made.answering = self._answer_dial
         if self.kind == "ring":
             self._open_ring(made)
+        if self.kind == "improve":  # bulletins count only where the distance to their sender is known
+            made.node.features[Council]._rounds.update({name: deque([0.001]) for name in NEIGHBOURS})
         for start in made.node.features.hooks(Feature.start):
             start()
         return made
@@ -344,13 +350,16 @@ class Block:
         if self.kind == "ring" and self._clients:
             port = Port.CLIENTS  # of a ring without certificates anybody is a broker
         connection, transport = opened(daemon, port)
-        for piece in generator.session(port.value):
+        for number, piece in enumerate(generator.session(port.value)):
             if transport.is_over and (again := generator.again()):
-                await self._settle(daemon)
                 connection, transport = opened(daemon, port)
                 self._feed(connection, again)
+                await self._settle(daemon)
+                self._hear(transport)
             self._feed(connection, piece)
-            if rng.random() < 0.3:
+            if number == 0:  # what comes before the broker's Hello is ignored
+                await self._settle(daemon)
+            elif rng.random() < 0.3:
                 await asyncio.sleep(0)
             self._hear(transport)
         if self.kind == "access" and rng.random() < 0.3:

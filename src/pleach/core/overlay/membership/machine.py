@@ -187,10 +187,10 @@ class Membership:
     def _connect(self, sender: Node, message: Connect) -> Reaction:
         """At a. Nobody is locked: many may join at once, also during a swap (S0 §IV-B)."""
         router, change = self._context.router, self._state.change
-        if change is not None and change.partner == sender:
-            raise ProtocolError(self._context.name, sender, message, "it is about to leave, and has not left yet")
         if sender in router.neighbours:
             return Reaction([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
+        if change is not None and change.role is MembershipRole.INHERITING and change.partner == sender:
+            return Reaction([Send(sender, ConnectNack(message.operation, f"{sender} has not left yet"))])
         if outside := self._outside():
             reason = f"{self._context.name} {outside}"
             return Reaction([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])

@@ -147,10 +147,15 @@ class SwapLink:
 
     def _lock(self, sender: Node, lock: Lock) -> Reaction:
         """1, 2."""
+        name, neighbours = self._context.name, self._context.router.neighbours
+        if len({lock.a, lock.b, lock.c, ""}) < 4:
+            raise self._refused(sender, lock, "a swap takes three different brokers")
+        if sender not in neighbours:
+            return Reaction([Send(sender, LockNack(lock.operation, f"{name} and {sender} are not linked"))])
         if busy := self._context.locked_for():
-            reason = f"{self._context.name} is locked for operation {busy}"
+            reason = f"{name} is locked for operation {busy}"
             return Reaction([Send(sender, LockNack(lock.operation, reason, is_busy=True))])
-        match self._context.name, sender:
+        match name, sender:
             case lock.b, lock.a:
                 return self._lock_b(lock)
             case lock.c, lock.b:
@@ -165,6 +170,8 @@ class SwapLink:
 
     def _lock_c(self, lock: Lock) -> Reaction:
         """c opens a–c, which takes it from state 1 to 2: it floods from here on. 3 is also close(cba)."""
+        if lock.a in self._context.router.neighbours:
+            return Reaction([Send(lock.b, LockNack(lock.operation, f"{lock.a} and {lock.c} are linked already"))])
         swap = self._part.begin(lock, SwapRole.C, Lock, SwapRole.B)
         self._context.addresses[lock.a] = lock.address
         self._context.router.suspend([lock.b])
