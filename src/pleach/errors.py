@@ -120,6 +120,15 @@ class CertificateError(InvalidInputError):
         self.remedy = remedy
 
 
+class AuditError(PleachError):
+    """The audit log cannot be opened or written: the file, the reason, and the remedy."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"the audit log {file} cannot be written: {reason}; make room, or set [access] audit")
+        self.file = file
+        self.reason = reason
+
+
 class ComponentError(PleachError):
     """A component that cannot be hosted, moved or restored: its name, and the reason."""
 
@@ -334,6 +343,16 @@ class UnreachableError(PleachError):
         super().__init__(f"{address}: {reason}; is the broker running, and is this its admin address?")
         self.address = address
         self.reason = reason
+
+
+class DeniedError(PleachError):
+    """A broker does not do for this operator what it was asked for: no log-in, or a verb is missing."""
+
+    def __init__(self, address: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{address}: {reason}; {remedy}" if remedy else f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+        self.remedy = remedy
 
 
 class SurveyError(PleachError):

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from pleach.access.tokens import TOKEN_BYTES_MAX, TokenSettings, TokenVerifier
+from pleach.access.tokens import LEEWAY_SECONDS, TOKEN_BYTES_MAX, TokenSettings, TokenVerifier
 from pleach.errors import AccessError
 
 SETTINGS = TokenSettings("https://id.example", "pleach", "issuer.pem")
@@ -31,7 +31,14 @@ def test_a_valid_token_names_its_subject_and_end() -> None:
     told = claims()
     found = TokenVerifier(SETTINGS, PEM).verify(jwt.encode(told, KEY, "ES256"))
     assert found.subject == "alice"
-    assert found.expires == pytest.approx(told["exp"], abs=1)
+    assert found.expires == pytest.approx(told["exp"] + LEEWAY_SECONDS, abs=1)
+
+
+def test_a_session_ends_when_its_token_would_be_refused() -> None:
+    """Else a client would be let in and sent away again and again, until then."""
+    told = claims(exp=time.time() - LEEWAY_SECONDS / 2)
+    found = TokenVerifier(SETTINGS, PEM).verify(jwt.encode(told, KEY, "ES256"))
+    assert found.expires > time.time()
 
 
 @pytest.mark.parametrize(

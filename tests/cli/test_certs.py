@@ -37,6 +37,7 @@ def test_from_nothing_to_certificates_for_everybody(tmp_path):
 def test_a_key_for_the_challenge(tmp_path):
     run("init", tmp_path / "certs", "--network", "acme")
     public = run("client", tmp_path / "certs", "bob", "--key").strip()
+    assert run("client", tmp_path / "certs", "bob", "--key").strip() == public, "who asks again is not locked out"
     assert len(public) == 44
     assert (tmp_path / "certs/clients/bob/ed25519.pem").exists()
 

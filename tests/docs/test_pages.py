@@ -4,7 +4,10 @@ import re
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from pleach.access.access_file import load_access
 from pleach.scenario import parse_scenario
 from pleach.server.settings import load_settings
 from pleach.sim.run import run_scenario
@@ -57,10 +60,15 @@ def test_the_slow_blocks_of_a_page_run(page, tmp_path):
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml" and b.fate is Fate.RUN], ids=str)
-def test_a_toml_block_is_a_clean_scenario_or_settings_of_a_broker(block, tmp_path):
+def test_a_toml_block_is_a_clean_scenario_settings_of_a_broker_or_an_access_file(block, tmp_path):
     if re.search(r"^links\b", block.text, re.MULTILINE):
         verdict = judge(run_scenario(parse_scenario(block.text, file=str(block)), seed=7).records)
         assert verdict.clean, verdict
+    elif "[principals." in block.text:
+        key = Ed25519PrivateKey.generate().public_key()
+        (tmp_path / "issuer.pem").write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        (tmp_path / "access.toml").write_text(block.text)
+        assert len(load_access(tmp_path / "access.toml"))
     else:
         file = tmp_path / "broker.toml"
         file.write_text(block.text)

@@ -44,6 +44,11 @@ def test_an_object_is_an_answer():
     assert (answer.code, answer.value, answer.is_ok) == (409, {}, False)
 
 
+def test_a_port_that_speaks_tls_is_told_from_one_of_no_broker():
+    with pytest.raises(UnreachableError, match=r"speaks TLS, and this side does not.*--tls"):
+        told(b"\x15\x03\x03\x00\x02\x02\x28")
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -500,6 +500,22 @@ def test_who_publishes_faster_than_its_quota_is_slowed_and_loses_nothing(tmp_pat
     run(story())
 
 
+def test_a_new_connection_does_not_wipe_out_what_a_principal_has_overdrawn(tmp_path, keys):
+    keys.write(alice=f"{EVERYTHING}\nquotas = {{ events_per_second = 5 }}")
+
+    async def story():
+        async with one(tmp_path, keys) as running:
+            async with connected(running, keys, "alice") as alice:
+                sent = [await alice.publish_windowed({"n": n}) for n in range(20)]
+                await asyncio.gather(*sent)
+            began = time.monotonic()
+            async with connected(running, keys, "alice") as alice:
+                await alice.publish({"n": 20})
+            assert time.monotonic() - began > 1.5, "15 events too many, at 5 a second"
+
+    run(story())
+
+
 def test_a_quota_of_the_outbox(tmp_path, keys):
     keys.write(p="publish = 'TRUE'", bob="subscribe = 'TRUE'\nquotas = { outbox_bytes = 20000 }", carol=EVERYTHING)
 

@@ -9,9 +9,10 @@ from http import HTTPMethod, HTTPStatus
 
 import pytest
 
+from pleach.access.principals import Verb
 from pleach.net.allowed_hosts import Hosts
 from pleach.server.http import open_connections, server
-from pleach.server.http.caller import Caller, Verb
+from pleach.server.http.caller import Caller, LoginWay, everybody
 from pleach.server.http.open_connections import ConnectionStage, OpenConnection, OpenConnections, network_of
 from pleach.server.http.page import json_page
 from pleach.server.http.routes import PUBLIC_PATHS, Site, posts, reads
@@ -35,10 +36,12 @@ def routes():
     return found
 
 
-def test_every_route_needs_a_verb_but_the_two_public_ones(routes):
+def test_every_route_needs_a_verb_but_the_two_public_ones_and_the_log_in(routes):
+    public = {*PUBLIC_PATHS, *(f"/dashboard/{name}" for name in ("login.html", "login.js", "style.css", "icon.svg"))}
     assert len(routes) > 30
-    assert {route.path for route in routes if route.verb is None} == set(PUBLIC_PATHS)
-    assert all(isinstance(route.verb, Verb) for route in routes if route.path not in PUBLIC_PATHS)
+    assert {route.path for route in routes if route.verb is None} == public
+    assert all(route.method is HTTPMethod.GET for route in routes if route.verb is None)
+    assert all(isinstance(route.verb, Verb) for route in routes if route.path not in public)
 
 
 def test_every_verb_is_needed_somewhere(routes):
@@ -48,9 +51,9 @@ def test_every_verb_is_needed_somewhere(routes):
 def test_who_may_only_read_can_look_and_change_nothing(routes):
     """These are asked for by POST, and change neither the tree, nor a client, nor a table."""
     read_by_post = {"/overlay/opinion", "/traffic", "/dashboard/plan", *(f"/dashboard/{page}" for page in DETAILS)}
-    assert {route.path for route in routes if route.verb is Verb.READ and route.method is HTTPMethod.POST} == (
-        read_by_post
-    )
+    posted = {route.path: route for route in routes if route.verb is Verb.READ and route.method is HTTPMethod.POST}
+    assert {path for path, route in posted.items() if not route.changes} == read_by_post
+    assert posted.keys() - read_by_post == {"/dashboard/apply"}  # it asks for the verb of what is in the plan
     assert all(route.verb in (None, Verb.READ) for route in routes if route.method is HTTPMethod.GET)
 
 
@@ -66,6 +69,7 @@ DETAILS = ("broker", "interest", "film")
         ("/overlay/remove", Verb.REMOVE),
         ("/overlay/heal", Verb.REMOVE),
         ("/debug/corrupt", Verb.FAULTS),
+        ("/components/end", Verb.MOVE),
         ("/metrics", Verb.READ),
     ],
 )
@@ -97,12 +101,12 @@ class Port:
         return json_page(HTTPStatus.OK, {"done": len(self.done)})
 
     @asynccontextmanager
-    async def open(self):
+    async def open(self, recognise=everybody):
         routes = (
             *(reads(path, self._look) for path in ("/healthz", "/status")),
             posts("/overlay/expect", Verb.REWEAVE, self._act),
         )
-        self.server = await AdminServer(Site(routes, Hosts())).listen("127.0.0.1", 0)
+        self.server = await AdminServer(Site(routes, Hosts()), recognise=recognise).listen("127.0.0.1", 0)
         try:
             yield self
         finally:
@@ -123,11 +127,11 @@ class Port:
             writer.close()
 
 
-def asked(*data, **options):
+def asked(*data, recognise=everybody, **options):
     """The answer, and what was done."""
 
     async def go():
-        async with Port().open() as port:
+        async with Port().open(recognise) as port:
             return await port.say(*data, **options), port.done
 
     return asyncio.run(go())
@@ -206,16 +210,28 @@ def test_a_method_that_a_path_does_not_have_is_told_with_those_that_it_has():
     assert head.endswith(b"\r\n\r\n")
 
 
-def test_a_caller_without_the_verb_is_refused_before_the_body_is_read(monkeypatch):
-    monkeypatch.setattr(server, "caller_of", lambda address, _: Caller(address, frozenset({Verb.READ})))
-    answer, done = asked(EXPECT)
+def test_a_caller_without_the_verb_is_refused_before_the_body_is_read():
+    def reader(evidence):
+        return Caller(evidence.address, frozenset({Verb.READ}), "ann", LoginWay.TOKEN)
+
+    answer, done = asked(EXPECT, recognise=reader)
     assert code_of(answer) == 403
     assert b"'reweave'" in answer
     assert done == []
-    assert code_of(asked(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")[0]) == 200
-    monkeypatch.setattr(server, "caller_of", lambda address, _: Caller(address, frozenset()))
-    assert code_of(asked(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")[0]) == 403
-    assert code_of(asked(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")[0]) == 200
+    assert code_of(asked(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n", recognise=reader)[0]) == 200
+
+
+def test_who_has_not_logged_in_is_told_how_and_gets_what_is_public():
+    def nobody(evidence):
+        return Caller(evidence.address, frozenset(), complaint="the token has expired")
+
+    answer, _ = asked(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n", recognise=nobody)
+    assert code_of(answer) == 401
+    assert b"\r\nWWW-Authenticate: Bearer" in answer
+    assert b"the token has expired" in answer
+    answer, done = asked(EXPECT, recognise=nobody)
+    assert (code_of(answer), done) == (401, [])
+    assert code_of(asked(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", recognise=nobody)[0]) == 200
 
 
 def test_a_request_must_come_soon(monkeypatch):

@@ -133,6 +133,14 @@ def test_validate_reads_the_certificates(tmp_path):
     assert "authority.pem: No such file" in failed.stderr
 
 
+def test_validate_reads_the_access_file(tmp_path):
+    file = tmp_path / "access.toml"
+    file.write_text("[principals.alice]\nsubscribe = 'price >'\n")
+    failed = run("broker", "b", "--access", file, "--validate")
+    assert failed.returncode == 2
+    assert "principals.alice.subscribe" in failed.stderr
+
+
 def test_validate_prints_the_effective_settings(tmp_path):
     file = file_with(tmp_path, 'name = "b"\n')
     done = run("broker", "--config", file, "--peer", "c=127.0.0.1:7", "--validate")

@@ -56,6 +56,22 @@ def counter(broker, name):
     return float(re.search(rf"^{name} (.+)$", broker.get("/metrics")[1], re.MULTILINE)[1])
 
 
+def test_the_name_of_a_broker_further_off_is_not_for_a_client(network, broker):
+    """b knows it by the membership list alone."""
+
+    async def connect_as(name):
+        async with pleach.connect(broker.ready["client"], name=name, tls=network.client, connect_timeout=1.0):
+            pass
+
+    before = broker.status()["tls"]["members"]
+    network.made.add_broker("far", (), (MemberRole.BROKER,), 10)
+    broker.signal(signal.SIGHUP)
+    eventually(lambda: broker.status()["tls"]["members"] > before)
+    asyncio.run(connect_as("near"))
+    with pytest.raises(ConnectError, match="is the name of a broker"):
+        asyncio.run(connect_as("far"))
+
+
 # Events ------------------------------------------------------------------------------------------------------------
 
 

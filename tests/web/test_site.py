@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pleach.errors import PlanError
-from pleach.server.http.caller import Caller, Verb, caller_of
+from pleach.access.principals import Verb
+from pleach.errors import DeniedError
+from pleach.server.http.caller import Caller, Evidence, everybody
 from pleach.web import stream
 from pleach.web.simulated_source import SimulatedSource
 from pleach.web.site import Dashboard, page_files
@@ -246,12 +247,14 @@ def test_a_plan_is_carried_out_for_who_may_do_what_is_in_it():
     async def test(there):
         runs, reweaver = there.dashboard._runs, Caller("127.0.0.1", frozenset({Verb.READ, Verb.REWEAVE}))
         removal = (await there.act("plan", {"do": "remove", "broker": "b01"})).value["draft"]
-        with pytest.raises(PlanError, match="may remove"):
+        with pytest.raises(DeniedError, match="'remove'"):
             runs.carry_out(removal, reweaver)
         swap = (await there.act("plan", await swap_of(there))).value["draft"]
         assert runs.carry_out(swap, reweaver) == {"run": swap}
         await runs._carrying
-        assert runs.carry_out(removal, caller_of("127.0.0.1", {})) == {"run": removal}  # it was not used up
+        assert runs.carry_out(removal, everybody(Evidence("127.0.0.1", b"", {}))) == {
+            "run": removal
+        }  # it was not used up
 
     run(test)
 

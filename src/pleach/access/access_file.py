@@ -33,7 +33,7 @@ import msgspec
 
 from pleach.access.identity import Identity, IdentityKind
 from pleach.access.keys import read_public_key
-from pleach.access.principals import NO_QUOTAS, Principal, Quotas, RightTexts, Verb
+from pleach.access.principals import EVERY_TENANT, NO_QUOTAS, TENANTS_MAY, Principal, Quotas, RightTexts, Verb
 from pleach.access.tokens import TokenSettings, TokenSubject, TokenVerifier
 from pleach.core.access.rights import NOTHING, Rights
 from pleach.core.events.language import check_filter
@@ -167,8 +167,15 @@ def _by_credential(pairs: Iterator[tuple[str, Any]]) -> dict[Any, str]:
 
 
 def _principal(name: str, table: PrincipalTable, *, is_strict: bool) -> Principal:
+    if not 0 < len(name.encode()) <= NAME_BYTES_MAX or not name.isprintable():
+        reason = f"principals.{name[:40]!r}: no name of a principal"
+        raise AccessError(reason, f"1 to {NAME_BYTES_MAX} bytes of printable text")
     for key, text in (("tenant", table.tenant), *(("names", each) for each in table.names or (name,))):
         _check_name(name, key, text)
+    if table.tenant not in ("", EVERY_TENANT) and (beyond := sorted({*table.verbs} - TENANTS_MAY)):
+        reason = f"principals.{name}.verbs: {str(beyond[0])!r} concerns all tenants, and it is of {table.tenant!r}"
+        remedy = f"leave it out, or leave the tenant out; operators of a tenant may {' and '.join(sorted(TENANTS_MAY))}"
+        raise AccessError(reason, remedy)
     return Principal(
         name,
         table.tenant,

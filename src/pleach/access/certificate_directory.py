@@ -6,7 +6,8 @@
 
 Rule 1: whoever has authority.key.pem decides who is in the network: only the directories of brokers, clients and
         operators leave this machine.
-Rule 2: a certificate that is issued again keeps its key. The one before is not revoked: it expires.
+Rule 2: what is issued again keeps its key: of a certificate, and of a client that logs in by its key. The certificate
+        before is not revoked: it expires.
 Rule 3: each change of the list is signed at once, and copied into all directories here.
 """
 
@@ -21,7 +22,6 @@ from urllib.parse import quote
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pleach.access.certificates import (
@@ -41,6 +41,7 @@ from pleach.access.certificates import (
     write_public,
 )
 from pleach.access.identity import Identity, IdentityKind, identity_in
+from pleach.access.keys import load_private_key, public_text
 from pleach.access.membership import Member, MemberRole, Members, read_members, signature_file, write_members
 from pleach.access.tls import AUTHORITY, CERTIFICATE, KEY, MEMBERS
 from pleach.errors import CertificateError
@@ -103,12 +104,12 @@ class CertificateDirectory:
     def add_challenge_key(self, name: str) -> tuple[Path, str]:
         """A key that proves who a client is without a certificate; returns its public half in base64, too."""
         place = self._place(IdentityKind.CLIENT, name)
-        key = Ed25519PrivateKey.generate()
-        write_private(place / CHALLENGE_KEY, key_pem(key))
+        file = place / CHALLENGE_KEY
+        key = load_private_key(read_bytes(file)) if file.exists() else Ed25519PrivateKey.generate()  # rule 2
+        write_private(file, key_pem(key))
         write_public(place / AUTHORITY, read_bytes(self._path / AUTHORITY))
         self._copy_list(place)
-        raw = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-        return place, base64.b64encode(raw).decode()
+        return place, public_text(key)
 
     def _issued(self, kind: IdentityKind, name: str, hosts: Iterable[str], days: int) -> tuple[Path, KeyPair]:
         authority = KeyPair(self._certificate, read_key(self._path / AUTHORITY_KEY))

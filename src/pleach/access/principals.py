@@ -30,6 +30,9 @@ class Verb(StrEnum):
     FAULTS = "faults"  # damage on purpose
 
 
+TENANTS_MAY = frozenset({Verb.READ, Verb.MOVE})  # of operators of one tenant, and of what is theirs
+
+
 class Quotas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much a principal may use at one broker, all its clients together. 0: no limit but the broker's own."""
 

@@ -31,7 +31,7 @@ class TokenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class TokenSubject(NamedTuple):
     subject: str
-    expires: float  # seconds since 1970
+    expires: float  # seconds since 1970; from then on the token is not accepted any more
 
 
 class TokenVerifier:
@@ -71,7 +71,7 @@ def _subject(claims: Mapping[str, Any], claim: str) -> TokenSubject:
     subject, expires = claims.get(claim), claims["exp"]
     if not isinstance(subject, str) or not subject:
         raise AccessError(f"the token has no claim {claim!r}", "let the identity provider add it")
-    return TokenSubject(subject, float(expires))
+    return TokenSubject(subject, float(expires) + LEEWAY_SECONDS)
 
 
 def _read_keys(content: bytes) -> dict[str, Any]:

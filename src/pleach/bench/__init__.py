@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from pleach.bench import audit, campaign, cover, forward, match, oracle, plan, routing, sim
+from pleach.bench import audit, campaign, cover, door, forward, match, oracle, plan, routing, sim
 from pleach.bench.measurement import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
@@ -19,12 +19,13 @@ BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
         "sim": sim.run,
         "oracle": oracle.run,
         "forward": forward.run,
+        "door": door.run,
         "campaign": campaign.run,
         "audit": audit.run,
         "plan": plan.run,
     }
 )
 
-# Benches that can also measure other systems, where they are installed.
+# Benches that can compare secured brokers with plain ones instead; and with other systems, where those are installed.
 WITH_TLS: MappingProxyType[str, Bench] = MappingProxyType({"forward": forward.run_with_tls})
 WITH_PEERS: MappingProxyType[str, Bench] = MappingProxyType({"forward": partial(forward.run, peers=True)})

@@ -29,7 +29,7 @@ import msgspec
 
 from pleach.bench.measurement import Measurement
 from pleach.bench.systems.processes import read_line, stop
-from pleach.bench.systems.registry import DURABLE, OURS, PEERS, SECURED
+from pleach.bench.systems.registry import DURABLE, GUARDED, OURS, PEERS, SECURED
 from pleach.bench.systems.system import Addresses, Case, System, WorkerResult, WorkerTask
 from pleach.errors import LiveError
 
@@ -39,7 +39,7 @@ BARS = {
     (Case.CHAIN, "nats-server with nats-py"): 0.5,
     (Case.FILTERS, "rabbitmq-server's headers exchange with pika"): 20.0,
 }
-TLS_BAR = 0.85  # of the throughput of plain connections
+TLS_BAR = 0.85  # of the throughput of plain connections, with rights, too
 LATENCY_RATE = 1_000  # events per second while latencies are measured
 SETTLE_SECONDS = 0.3  # for subscriptions to reach servers that do not confirm them
 ALONE = "alone"
@@ -51,8 +51,12 @@ class ForwardSize(NamedTuple):
     latency_events: int  # per round
 
 
-QUICK = ForwardSize({Case.ONE: 20_000, Case.CHAIN: 15_000, Case.FAN_OUT: 200, Case.FILTERS: 10_000}, 1, 1_000)
-FULL = ForwardSize({Case.ONE: 150_000, Case.CHAIN: 100_000, Case.FAN_OUT: 1_500, Case.FILTERS: 40_000}, 5, 2_500)
+QUICK = ForwardSize(
+    {Case.ONE: 20_000, Case.VARIED: 10_000, Case.CHAIN: 15_000, Case.FAN_OUT: 200, Case.FILTERS: 10_000}, 1, 1_000
+)
+FULL = ForwardSize(
+    {Case.ONE: 150_000, Case.VARIED: 60_000, Case.CHAIN: 100_000, Case.FAN_OUT: 1_500, Case.FILTERS: 40_000}, 5, 2_500
+)
 WARM_UP_SHARE = 5  # a fifth of the measured events, before them
 
 
@@ -71,12 +75,12 @@ def run(*, quick: bool, seed: int, peers: bool = False) -> Iterator[Measurement]
 
 
 def run_with_tls(*, quick: bool, seed: int) -> Iterator[Measurement]:  # noqa: ARG001 - nothing is drawn
-    """TLS beside plain connections."""
+    """TLS, and TLS with rights, beside plain connections."""
     effort = QUICK if quick else FULL
     with _stopped_in_order():
         for case in SECURED.cases:
-            yield from measure(case, [OURS, SECURED], effort)
-        yield from latencies([OURS, SECURED], effort)
+            yield from measure(case, [OURS, SECURED, GUARDED], effort)
+        yield from latencies([OURS, SECURED, GUARDED], effort)
 
 
 @contextmanager
@@ -114,7 +118,7 @@ def measure(case: Case, systems: Sequence[System], effort: ForwardSize) -> Itera
         yield _plain(f"{case}, {system.name}", median(theirs), "events/s")
         if system in PEERS:
             yield _compared(case, system, ours, theirs)
-        if system is SECURED:
+        if system in (SECURED, GUARDED):
             ratio = median(mine / plain for mine, plain in zip(theirs, ours, strict=True))
             name = f"{case}, {system.name}"
             yield Measurement("forward", name, median(theirs), "events/s", OURS.name, ratio, TLS_BAR, ratio >= TLS_BAR)

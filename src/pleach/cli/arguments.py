@@ -15,7 +15,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.choice import CHOICES
 from pleach.core.overlay.plans import Link, Topology
 from pleach.errors import InvalidInputError
-from pleach.net.own_tls import speak_as
+from pleach.net.own_tls import own_token, speak_as
 
 EXIT_REFUSED = 1
 VIA = "PLEACH_VIA"
@@ -52,21 +52,40 @@ def token_in(file: Path | None) -> Callable[[], str] | None:
     return None if file is None else lambda: read_input(file).decode().strip()
 
 
+def _ask_as(_context: Any, _option: Any, file: Path | None) -> None:
+    if file is None:
+        return
+
+    def token() -> str:
+        text = read_input(file).decode(errors="replace").strip()
+        if not text.isascii() or not text.isprintable() or " " in text or not text:
+            raise InvalidInputError(f"--token-file: {file} has no token; a signed JWT is wanted, and nothing else")
+        return text
+
+    token()
+    own_token.set(token)
+
+
 def _speak_as(_context: Any, _option: Any, tls: Path | None) -> None:
     speak_as(tls)
 
 
-def _carrier(tls: TlsOption = None) -> None:
+def _carrier(tls: TlsOption = None, token_file: TokenOption = None) -> None:
     """Typer makes options for functions only."""
 
 
-def tls_option() -> Any:
-    """The option `--tls` of a command that asks brokers: who this process is to them is set when it is read."""
+def login_options() -> list[Any]:
+    """The options `--tls` and `--token-file` of a command that asks brokers.
+
+    Who this process is to them is set when they are read.
+    """
     app = typer.Typer()
     app.command()(_carrier)
-    option = next(each for each in typer.main.get_command(app).params if each.name == "tls")
-    option.expose_value, option.callback = False, _speak_as
-    return option
+    acts = {"tls": _speak_as, "token_file": _ask_as}
+    options = [each for each in typer.main.get_command(app).params if each.name in acts]
+    for option in options:
+        option.expose_value, option.callback = False, acts[str(option.name)]
+    return options
 
 
 def places(via: list[str] | None) -> list[str]:

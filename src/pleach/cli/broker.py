@@ -108,11 +108,15 @@ def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> Non
 
 
 def _check_files(settings: BrokerSettings) -> None:
-    """Raises CertificateError where certificates are unusable."""
+    """Raises CertificateError where certificates are unusable, AccessError where the access file is."""
     if settings.tls is not None:
         from pleach.server.door.transport_security import TransportSecurity  # noqa: PLC0415
 
         TransportSecurity(lambda: settings, settings.tls)
+    if settings.access is not None:
+        from pleach.access.access_file import load_access  # noqa: PLC0415
+
+        load_access(Path(settings.access.file))
 
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:

@@ -78,7 +78,8 @@ def client(
 ) -> None:
     """Issue a client's certificate, or make a key for a client that logs in without one.
 
-    Example: `pleach certs client certs alice`, then `pleach sub "TRUE" --to localhost:7100 --tls certs/clients/alice`
+    Example: `pleach certs client certs alice`, then
+    `pleach sub "TRUE" --to localhost:7100 --name alice --tls certs/clients/alice`
     """
     made = CertificateDirectory(directory)
     if is_key:

@@ -46,7 +46,8 @@ def dashboard(
 ) -> None:
     """Show the tree of running brokers in a browser, and change it there. Runs until Ctrl-C.
 
-    It has no access control: anyone who reaches its port may change the tree, so it listens on the loopback interface.
+    It has no access control of its own: anyone who reaches its port may do what its --tls or --token-file may, so it
+    listens on the loopback interface.
     Every broker shows the same page at /dashboard/ of its admin port.
 
     Example: `pleach dashboard 127.0.0.1:7301`, `pleach dashboard --trace runs/`, `pleach dashboard --simulate 1000`

@@ -71,19 +71,19 @@ def _load(name: str) -> Any:
         inner.command(name)(getattr(module, name))
     command = typer.main.get_command(inner)
     command.name = name
-    _add_tls(command)
+    _add_login(command)
     return command
 
 
-def _add_tls(command: Any) -> None:
-    """Commands that ask brokers (`--via`) take `--tls`, all in the same way."""
+def _add_login(command: Any) -> None:
+    """Commands that ask brokers (`--via`) take `--tls` and `--token-file`, all in the same way."""
     for inner in getattr(command, "commands", {}).values():
-        _add_tls(inner)
+        _add_login(inner)
     names = [parameter.name for parameter in command.params]
     if "via" in names and "tls" not in names:
-        from pleach.cli.arguments import tls_option  # noqa: PLC0415 - such a command has loaded it
+        from pleach.cli.arguments import login_options  # noqa: PLC0415 - such a command has loaded it
 
-        command.params.append(tls_option())
+        command.params.extend(login_options())
 
 
 app = typer.Typer(

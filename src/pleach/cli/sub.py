@@ -63,7 +63,7 @@ def sub(
 async def _print_events(client: Client, wanted: str, count: int, *, as_json: bool) -> None:
     async with client:
         subscription = await client.subscribe(wanted)
-        typer.echo(f"subscribed as {client.name}: {subscription.filter.text}", err=True)
+        typer.echo(f"subscribed as {client.name}: {subscription.effective.text}", err=True)
         printed = 0
         async for event in subscription:
             typer.echo(to_json(event).decode() if as_json else _line(event))

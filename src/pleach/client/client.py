@@ -284,7 +284,7 @@ class Client:
         if kind is Subscribed and name in self._subscriptions:
             self._subscriptions[name].narrowed(effective)
         elif kind is Advertised and effective is not None:
-            log.warning("advertisement %s is narrowed to what the client may publish: %s", name, effective)
+            log.warning("advertisement %s is narrowed to what the client may publish: %s", name, effective.text)
 
     def _refused(self, name: str, reason: str, layer: Layer | None) -> None:
         """A request was refused, or (nobody waits) a right was withdrawn: then the subscription ends."""

@@ -188,8 +188,8 @@ class Subscription:
 
     def narrowed(self, effective: Filter | None) -> None:
         """The filter in effect; None: the one that was asked for."""
-        if effective not in (None, self.effective):
-            log.warning("subscription %s is narrowed to what the client may see: %s", self.name, effective)
+        if effective is not None and effective != self.effective:
+            log.warning("subscription %s is narrowed to what the client may see: %s", self.name, effective.text)
         self.effective = effective or self.filter
 
     def end(self, error: ClientError | None = None) -> None:

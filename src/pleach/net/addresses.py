@@ -134,6 +134,15 @@ def backoff() -> Iterator[float]:
         bound = min(2 * bound, BACKOFF_SECONDS_MAX)
 
 
+def spelled(peername: object) -> str:
+    """The other end of a socket, as the system tells it."""
+    match peername:
+        case (str(host), int(port), *_):
+            return str(Address(host, port))
+        case _:
+            return str(peername)
+
+
 def why(error: OSError) -> str:
     """asyncio's text for a failed connect is about its call; the system's is about what happened."""
     if error.errno is not None and error.errno > 0:

@@ -39,7 +39,7 @@ from pleach.core.links.frames import (
     encode_frame,
 )
 from pleach.errors import FrameError, TlsError
-from pleach.net.addresses import Address, unreachable_if_no_host
+from pleach.net.addresses import spelled, unreachable_if_no_host
 from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
-        self.peername = _spelled(transport.get_extra_info("peername"))
+        self.peername = spelled(transport.get_extra_info("peername"))
         self._set_deadline(self._handlers.greeting_seconds_max, self._refuse_silence)
         if self.tls is not None:
             self._decrypted(b"")  # who dials begins
@@ -389,14 +389,6 @@ class Connection(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-
-def _spelled(peername: object) -> str:
-    match peername:
-        case (str(host), int(port), *_):
-            return str(Address(host, port))
-        case _:
-            return str(peername)
 
 
 async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide | None = None) -> Connection:

@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 import h11
 import msgspec
 
-from pleach.errors import SettingsError, UnreachableError
-from pleach.net.addresses import Address, parse_address, why
-from pleach.net.own_tls import end_streams, open_streams
+from pleach.errors import DeniedError, SettingsError, TlsError, UnreachableError
+from pleach.net.addresses import Address, is_loopback, parse_address, why
+from pleach.net.own_tls import end_streams, open_streams, own_tls, own_token
+from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES
 
 ANSWER_BYTES_MAX = 64 * 1_048_576  # the whole status of a large broker
 HEAD_BYTES_MAX = 16_384
 READ_BYTES = 65_536
 SECONDS_MAX = 5.0
+DENIED = (401, 403)
 NO_BROKER = "what answers there is no broker's admin port"
 
 
@@ -40,11 +42,13 @@ async def ask(
     seconds_max: float = SECONDS_MAX,
     bytes_max: int = ANSWER_BYTES_MAX,
 ) -> Answer:
-    """GET a page, or POST a body. Raises UnreachableError where nobody answers, or no broker."""
+    """GET a page, or POST a body. Raises UnreachableError where nobody answers, or no broker, and DeniedError where
+    this process has not logged in, or may not do that.
+    """
     try:
         async with asyncio.timeout(seconds_max):
             code, content = await _exchange(_located(address), _request(address, path, body), bytes_max)
-        return Answer(code, msgspec.json.decode(content, type=dict[str, Any]))
+        answer = Answer(code, msgspec.json.decode(content, type=dict[str, Any]))
     except TimeoutError:
         raise UnreachableError(address, f"no answer within {seconds_max:g} s") from None
     except OSError as error:
@@ -53,6 +57,9 @@ async def ask(
         raise UnreachableError(address, f"an answer of more than {bytes_max:,} bytes") from None
     except (h11.ProtocolError, msgspec.DecodeError, ValueError, RecursionError):
         raise UnreachableError(address, NO_BROKER) from None
+    if code in DENIED:
+        raise DeniedError(address, str(answer.value.get("error", code)), str(answer.value.get("remedy", "")))
+    return answer
 
 
 def _located(address: str) -> Address:
@@ -64,12 +71,21 @@ def _located(address: str) -> Address:
 
 def _request(address: str, path: str, body: object) -> list[h11.Request | h11.Data | h11.EndOfMessage]:
     fields = {"Host": address, "Connection": "close"}
+    if (token := own_token.get()) is not None:
+        _check_private(address)
+        fields["Authorization"] = f"Bearer {token()}"
     if body is None:
         return [h11.Request(method="GET", target=path, headers=list(fields.items())), h11.EndOfMessage()]
     content = msgspec.json.encode(body)
     fields |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
     head = h11.Request(method="POST", target=path, headers=list(fields.items()))
     return [head, h11.Data(data=content), h11.EndOfMessage()]
+
+
+def _check_private(address: str) -> None:
+    """A token is good for whoever has it, and addresses are told by others: with TLS, only brokers get it."""
+    if own_tls.get() is None and not is_loopback(address):
+        raise DeniedError(address, "a token is not sent to other machines without TLS", "give --tls, too")
 
 
 async def _exchange(
@@ -84,7 +100,7 @@ async def _exchange(
         while True:
             match wire.next_event():
                 case h11.NEED_DATA:
-                    wire.receive_data(await reader.read(READ_BYTES))
+                    wire.receive_data(_checked(await reader.read(READ_BYTES), wire))
                 case h11.Response(status_code=status):
                     code = status
                 case h11.Data(data=data):
@@ -97,3 +113,10 @@ async def _exchange(
                     raise h11.RemoteProtocolError(NO_BROKER)
     finally:
         end_streams(writer)
+
+
+def _checked(data: bytes, wire: h11.Connection) -> bytes:
+    """Raises TlsError where a port that speaks TLS answers to plain text."""
+    if wire.their_state is h11.SEND_RESPONSE and data[:2] in TLS_FIRST_BYTES:
+        raise TlsError("the other side speaks TLS, and this side does not", NO_FALLBACK)
+    return data

@@ -1,6 +1,7 @@
-"""TLS for short questions to brokers: who this process is to them, and streams that are opened as that one.
+"""Who asks brokers short questions: the certificate and the token of this process, and streams that are opened with it.
 
-A process is one party: a broker, an operator, or nobody in particular. What asks brokers is called from many places
+A process is one party: a broker, an operator, or nobody in particular; a broker's dashboard asks for whoever is logged
+in there (web/site.py). What asks brokers is called from many places
 (surveys, plans, healing, the dashboard): the context variable spares each of them a parameter that only passes through.
 """
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 TlsFiles: TypeAlias = "Tls | str | Path"  # a text or path: the directory that `pleach certs` has made
 
+# The token that operators' ports are asked with; called for each request, since tokens are renewed.
+own_token: ContextVar[Callable[[], str] | None] = ContextVar("own_token", default=None)
 # How to dial a broker: called with its name, or with nothing for any.
 own_tls: ContextVar[Callable[[str], TlsSide] | None] = ContextVar("own_tls", default=None)
 

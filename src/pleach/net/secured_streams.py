@@ -12,6 +12,7 @@ import logging
 from typing import Any, cast
 
 from pleach.errors import TlsError
+from pleach.net.addresses import spelled
 from pleach.net.tls_layer import TlsLayer, TlsSide
 
 CERTIFICATE = "pleach_certificate"  # `get_extra_info`: of the other side, in DER; None if it has shown none
@@ -73,7 +74,7 @@ class SecuredProtocol(asyncio.Protocol):
         try:
             plain = self._layer.receive(data)
         except TlsError as error:
-            log.warning("connection with %s refused: %s", transport.get_extra_info("peername"), error)
+            log.warning("connection with %s refused: %s", spelled(transport.get_extra_info("peername")), error)
         if answer := self._layer.take():
             transport.write(answer)
         if self._layer.failure is not None:

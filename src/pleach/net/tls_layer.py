@@ -105,9 +105,12 @@ class TlsLayer:
     def _plain(self) -> bytes:
         parts: list[bytes] = []
         try:
-            while part := self._object.read(RECORD_BYTES_MAX):
+            while self._incoming.pending or self._object.pending():  # to ask for more than there is takes long
+                part = self._object.read(RECORD_BYTES_MAX)
+                if not part:
+                    self.is_ended = True
+                    break
                 parts.append(part)
-            self.is_ended = True
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:

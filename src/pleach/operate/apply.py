@@ -26,7 +26,7 @@ from pleach.core.overlay.plans import (
     asked,
     request_of,
 )
-from pleach.errors import InvalidInputError, SurveyError, UnreachableError
+from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
 from pleach.net.http_client import Answer, ask
 from pleach.operate.operation import OperationState, fresh_name, send_request
 from pleach.operate.survey import Survey
@@ -101,7 +101,10 @@ async def apply_plan(
     seconds_max: float = STEP_SECONDS_MAX,
     watch: Watch | None = None,
 ) -> PlanOutcome:
-    """`name`: of the run, else a fresh one. `seconds_max`: for each step."""
+    """`name`: of the run, else a fresh one. `seconds_max`: for each step.
+
+    Raises DeniedError where a broker does not let this process do a step, once the steps under way have ended.
+    """
     watch = watch or Watch()
     run = PlanRun(plan, name or fresh_name())
     tasks: set[asyncio.Task[StepEnd]] = set()
@@ -113,6 +116,8 @@ async def apply_plan(
             tasks.add(asyncio.create_task(carried))
         ended, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in ended:
+            if isinstance(task.exception(), DeniedError) and tasks:
+                await asyncio.wait(tasks)
             _tell(run, task.result())
             watch.ended(task.result())
     return run.outcome()

@@ -13,7 +13,7 @@ from itertools import cycle
 
 from pleach.core.messages import Node, RequestMove
 from pleach.core.overlay.plans import Topology
-from pleach.errors import InvalidInputError, UnreachableError
+from pleach.errors import DeniedError, InvalidInputError, UnreachableError
 from pleach.net.http_client import ask
 from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
@@ -66,15 +66,22 @@ class BrokerDrain:
     async def carry_out(
         self, *, rate: float, seconds_max: float, ended: Callable[[MoveEnd], None] = lambda _: None
     ) -> list[MoveEnd]:
-        """`rate`: movements that start per second, at most; `seconds_max`: for each. The ends are in order of names."""
+        """`rate`: movements that start per second, at most; `seconds_max`: for each. The ends are in order of names.
+
+        Raises DeniedError where the broker does not let this process move clients.
+        """
         clock = asyncio.get_running_loop().time
         started, free = clock(), asyncio.Semaphore(AT_ONCE_MAX)
-        async with asyncio.TaskGroup() as group:
-            tasks = []
-            for number, moving in enumerate(self.moves):
-                await asyncio.sleep(started + number / rate - clock())
-                await free.acquire()
-                tasks.append(group.create_task(_moved(moving, seconds_max, free, ended)))
+        tasks = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, moving in enumerate(self.moves):
+                    await asyncio.sleep(started + number / rate - clock())
+                    await free.acquire()
+                    tasks.append(group.create_task(_moved(moving, seconds_max, free, ended)))
+        except* DeniedError as denied:
+            error, *_ = denied.exceptions  # all are asked of one broker: what it denies once it denies always
+            raise error from None
         return [task.result() for task in tasks]
 
     async def left(self) -> list[MoveEnd]:

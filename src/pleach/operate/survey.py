@@ -17,7 +17,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import Topology
 from pleach.core.overlay.plans.topology import BROKERS_MAX
-from pleach.errors import InvalidInputError, SurveyError, UnreachableError
+from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.http_client import ask
 from pleach.operate.ring_seats import RingSeat
@@ -139,24 +139,31 @@ class Survey:
 
 
 async def survey(places: Sequence[str], page: str = "/status") -> Survey:
-    """Visit all brokers of the tree, beginning at admin addresses, or at those of ready lines in directories."""
+    """Visit all brokers of the tree, beginning at admin addresses, or at those of ready lines in directories.
+
+    Raises DeniedError where brokers answer, and none of them tells this process anything.
+    """
     result = Survey()
     addresses = await asyncio.to_thread(admin_addresses, places)
     waiting: dict[str, str] = {address: address for address in addresses}  # address: name, or the address again
     asked: set[str] = set()
     answered: dict[str, Node] = {}  # address: name
+    denied: DeniedError | None = None
     while waiting and len(asked) < BROKERS_MAX:
         turn = list(waiting.items())[:ASKED_AT_ONCE_MAX]
         asked.update(address for address, _ in turn)
         answers = await asyncio.gather(*(_status(address, page) for address, _ in turn))
         for (address, who), answer in zip(turn, answers, strict=True):
-            if isinstance(answer, str):
-                result.unreachable[who] = answer
+            if isinstance(answer, UnreachableError | DeniedError):
+                denied = denied or (answer if isinstance(answer, DeniedError) else None)
+                result.unreachable[who] = answer.reason
                 continue
             answered[address] = answer.name
             if answer.name not in result.found:
                 result.found[answer.name], result.admin[answer.name] = answer, address
         waiting = _next(result, asked) | {a: w for a, w in waiting.items() if a not in asked}
+    if denied is not None and not result.found:
+        raise denied
     for name in result.found:
         result.unreachable.pop(name, None)
     result.unreachable |= _elsewhere(result, answered)
@@ -193,14 +200,14 @@ def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
     }
 
 
-async def _status(address: str, page: str) -> BrokerStatus | str:
+async def _status(address: str, page: str) -> BrokerStatus | UnreachableError | DeniedError:
     try:
         answer = await ask(address, page)
         status = msgspec.convert(answer.value, BrokerStatus)
-    except UnreachableError as error:
-        return error.reason
+    except (UnreachableError, DeniedError) as error:
+        return error
     except msgspec.ValidationError as error:
-        return f"no broker of this release answers there: {error}"
+        return UnreachableError(address, f"no broker of this release answers there: {error}")
     status.raw = answer.value
     return status
 

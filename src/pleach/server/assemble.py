@@ -25,7 +25,9 @@ from pleach.server.backpressure import Backpressure
 from pleach.server.broker_names import BrokerNames
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
+from pleach.server.door.audit_log import FILE, AuditLog
 from pleach.server.door.client_door import ClientDoor, OpenDoor
+from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.quotas import PrincipalQuotas
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature, Features
@@ -116,6 +118,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         Dialling(parts.directory, parts.links, dial) if dial else None,
         BrokerNames(parts),
         door or OpenDoor(parts),
+        _operator_door(door, settings, security) if door else None,
         quotas,
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
@@ -139,6 +142,13 @@ def _client_door(parts: NodeParts, settings: BrokerSettings, security: Transport
         return None
     certificate = security.own_certificate if security is not None else lambda: b""
     return ClientDoor(parts, Path(settings.access.file), certificate=certificate)
+
+
+def _operator_door(door: ClientDoor, settings: BrokerSettings, security: TransportSecurity | None) -> OperatorDoor:
+    """A broker that keeps nothing on disk has its audit log where it tells everything else."""
+    told = settings.access.audit if settings.access else ""
+    kept = Path(settings.data_dir) / FILE if settings.data_dir else None
+    return OperatorDoor(settings.name, lambda: door.access, security, AuditLog(Path(told) if told else kept))
 
 
 def _stabilising(parts: NodeParts, settings: LeaseSettings | None) -> Stabilising | None:

@@ -27,6 +27,7 @@ from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
 from pleach.server.door.client_door import ClientDoor
+from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature
 from pleach.server.http.routes import Route
@@ -125,9 +126,10 @@ class Daemon:
 
     async def _listen(self) -> BrokerReady:
         settings, node = self.node.settings, self.node
-        security = self._security
+        security, door = self._security, node.features.get(OperatorDoor)
         tls = partial(security.listening, Port.CLIENTS) if security is not None else None
-        admin = AdminServer(site_of(node, self.count_traffic, self._routes), tls)
+        site = site_of(node, self.count_traffic, self._routes)
+        admin = AdminServer(site, tls, recognise=door.recognise, audit=door.audit) if door else AdminServer(site, tls)
         clients = await self._open("client_listen", settings.client_listen, self._listener(Port.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Port.PEERS))
         operators = await self._open("admin_listen", settings.admin_listen, admin.listen)

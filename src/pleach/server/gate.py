@@ -42,6 +42,7 @@ from pleach.core.messages import (
     Sought,
     StandFor,
     Subscribe,
+    wire_tag,
 )
 from pleach.core.messages.runs import Run
 from pleach.core.overlay.healing.stand_in import StandIn
@@ -59,6 +60,9 @@ NOT_FROM_PEERS: frozenset[type] = FROM_ITS_DRIVER | frozenset(
     (*get_args(OperatorRequest), *get_args(HostingRequest), Seek, Sought, Presence)
 )
 FROM_CLIENTS: frozenset[type] = (CLIENT_REQUESTS | {Farewell, Halted, Returning}) - FROM_ITS_DRIVER
+
+
+RETURNING_TAG = bytes([wire_tag(Returning)])  # the second byte of such a message (codec.py)
 
 
 class Gate:
@@ -178,6 +182,12 @@ class Gate:
         for rewrite in self._rewrite:
             effects = rewrite(effects, now)
         return effects
+
+    def refuse_payload(self, payload: bytes) -> str:
+        """Why a message is not decoded: many filters take long to parse, also those of one that is refused."""
+        if payload[1:2] != RETURNING_TAG or ((stand_in := self.broker.machine(StandIn)) and stand_in.has_asked):
+            return ""
+        return f"Returning: no client was asked to return to {self.name}"
 
     # Refusals ------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ class BrokerNode:
         )
         self.features = features_of(parts, store, dial, lambda reason: on_end(0, reason))
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
+        self.endpoint.refuse_payload = self.gate.refuse_payload
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
             stabilising.tick(clock())  # nobody is connected yet

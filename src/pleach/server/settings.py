@@ -346,8 +346,9 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
     names = [("name", settings.name), *(("neighbours", name) for name in settings.all_neighbours)]
     names += [("welcome", name) for name in settings.welcome]
     for key, name in names:
-        if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
-            yield key, f"{name!r} is no name", f"1 to {NAME_BYTES_MAX} bytes of printable text"
+        if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable() or "/" in name:
+            remedy = f"1 to {NAME_BYTES_MAX} bytes of printable text, without a slash: that is for tenant/client"
+            yield key, f"{name!r} is no name", remedy
     if len(settings.zone.encode()) > NAME_BYTES_MAX or not settings.zone.isprintable():
         yield "zone", f"{settings.zone!r} is no zone", f"up to {NAME_BYTES_MAX} bytes of printable text"
     if settings.name in settings.all_neighbours:

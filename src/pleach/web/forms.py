@@ -6,10 +6,12 @@ sources, if it does not change the tree), and an entry of `ACTIONS` in page/acti
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.overlay.plans import (
     ExchangeStep,
     Plan,
@@ -21,7 +23,6 @@ from pleach.core.overlay.plans import (
     remove_broker,
 )
 from pleach.errors import InvalidInputError
-from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
 from pleach.server.settings import NAME_BYTES_MAX
 
@@ -65,19 +66,22 @@ class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="d
 
 TreeRequest: TypeAlias = SwapStep | ExchangeStep | Add | Remove
 DashboardRequest: TypeAlias = TreeRequest | Drain | Move
-CAN = ("swap", "exchange", "add", "remove", "drain", "move")
+# Requests by the tag of their struct, and the verb that each needs.
+VERBS = MappingProxyType(
+    {
+        "swap": Verb.REWEAVE,
+        "exchange": Verb.REWEAVE,
+        "add": Verb.REWEAVE,
+        "remove": Verb.REMOVE,
+        "drain": Verb.MOVE,
+        "move": Verb.MOVE,
+    }
+)
+CAN = tuple(VERBS)
 
 
 def verb_of(request: DashboardRequest) -> Verb:
-    match request:
-        case SwapStep() | ExchangeStep() | Add():
-            return Verb.REWEAVE
-        case Remove():
-            return Verb.REMOVE
-        case Drain() | Move():
-            return Verb.MOVE
-        case _:
-            assert_never(request)
+    return VERBS[str(type(request).__struct_config__.tag)]
 
 
 def planned(request: TreeRequest, tree: Topology) -> Plan:

@@ -16,7 +16,7 @@ from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import PlanOutcome
-from pleach.errors import InvalidInputError
+from pleach.errors import DeniedError, InvalidInputError
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, Watch, apply_plan, check_newcomers
 from pleach.operate.survey import BrokerStatus, Survey, settled_survey, survey
@@ -46,7 +46,7 @@ class LiveSource:
 
     async def snapshot(self) -> Snapshot:
         at = time.time()
-        found = await survey(self._starts, GLANCE)
+        found = await self._surveyed()
         self._remember(found)
         for name, status in sorted(found.found.items()):
             told = msgspec.convert(status.raw, GlanceReport)
@@ -65,6 +65,13 @@ class LiveSource:
         )
         self._rates.turn()
         return snapshot
+
+    async def _surveyed(self) -> Survey:
+        """Where the dashboard itself may not read, that is what it shows."""
+        try:
+            return await survey(self._starts, GLANCE)
+        except DeniedError as error:
+            return Survey(unreachable={error.address: error.reason})
 
     # The snapshot -----------------------------------------------------------------------------------------------
 

@@ -13,15 +13,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from pleach.errors import PlanError, PleachError
+from pleach.access.principals import Verb
+from pleach.errors import DeniedError, PlanError, PleachError
 from pleach.operate.operation import fresh_name
-from pleach.server.http.caller import Caller, Verb
+from pleach.server.http.caller import Caller
 from pleach.web.drafts import Draft
-from pleach.web.forms import DashboardRequest, verb_of
+from pleach.web.forms import DashboardRequest, Move, verb_of
 from pleach.web.snapshot import Run, RunStep, Snapshot
 from pleach.web.source import Source
 
@@ -32,13 +33,24 @@ STEPS_SHOWN_MAX = 500
 log = logging.getLogger(__name__)
 
 
+class KeptDraft(NamedTuple):
+    """`tenant`: of who has made it; others of a tenant cannot carry it out."""
+
+    draft: Draft
+    verb: Verb
+    tenant: str
+
+    def is_for(self, caller: Caller) -> bool:
+        return caller.may(self.verb) and (caller.is_of_network or caller.tenant == self.tenant)
+
+
 class PlanRuns:
     """`on_change`: called when a run has begun or ended; in between, `is_busy` is true."""
 
     def __init__(self, source: Source, on_change: Callable[[], None]) -> None:
         self._source = source
         self._on_change = on_change
-        self._drafts: dict[str, tuple[Draft, Verb]] = {}
+        self._drafts: dict[str, KeptDraft] = {}
         self._runs: dict[str, Run] = {}
         self._carrying: asyncio.Task[None] | None = None
 
@@ -48,24 +60,31 @@ class PlanRuns:
     def complete(self, snapshot: Snapshot) -> Snapshot:
         return msgspec.structs.replace(snapshot, runs=dict(self._runs))
 
-    async def draft(self, request: DashboardRequest) -> dict[str, Any]:
+    async def draft(self, request: DashboardRequest, caller: Caller) -> dict[str, Any]:
+        """Raises DeniedError for an operator of a tenant, but for a client of that tenant."""
+        if not caller.is_of_network and not (isinstance(request, Move) and caller.sees(request.client)):
+            reason = f"it is not about a client of tenant {caller.tenant!r}"
+            raise DeniedError("this plan", reason, "ask an operator of the network")
         draft = await self._source.draft(request)
         name = fresh_name()
-        self._drafts[name] = draft, verb_of(request)
+        self._drafts[name] = KeptDraft(draft, verb_of(request), caller.tenant)
         while len(self._drafts) > DRAFTS_MAX:
             del self._drafts[next(iter(self._drafts))]
         return {"draft": name, **msgspec.to_builtins(draft.shown)}
 
     def carry_out(self, name: str, caller: Caller) -> dict[str, Any]:
-        """Begin a run; snapshots show its progress. Raises PlanError where it cannot begin."""
+        """Begin a run; snapshots show its progress. Raises PlanError where it cannot begin, DeniedError."""
         if self.is_busy():
             raise PlanError("a plan is being carried out from here; wait until it has ended")
-        draft, verb = self._drafts.get(name, (None, None))
-        if draft is None:
+        kept = self._drafts.get(name)
+        if kept is None:
             raise PlanError("this plan was carried out, or has expired; make it anew")
-        if not caller.may(verb):
-            raise PlanError(f"this plan is for an operator who may {verb}")
+        if not kept.is_for(caller):
+            raise DeniedError(
+                "this plan", f"it needs the verb {str(kept.verb)!r}", "ask an operator who may carry it out"
+            )
         del self._drafts[name]
+        draft = kept.draft
         steps = [RunStep(step, "waiting") for step in draft.steps[:STEPS_SHOWN_MAX]]
         self._runs[name] = Run(
             title=draft.shown.lines[0],

@@ -1,6 +1,6 @@
 """The dashboard over HTTP, as routes of an operators' port (server/http/routes.py).
 
-GET  /dashboard/           the page, and beside it the files of page/
+GET  /dashboard/           the page, and beside it the files of page/; who has not logged in is sent to login.html
 GET  /dashboard/stream     the snapshot: server-sent events `whole`, `patch` and `pulse` (stream.py)
 POST /dashboard/plan       a request (forms.py): the plan that it would take, and a name for it
 POST /dashboard/apply      {"draft": NAME}: carry that plan out
@@ -13,7 +13,8 @@ Rule 1: as all of the port, it is there for a Host that is an address, or a name
 Rule 2: a POST has the token that only our page has. A page of another site has no token, and browsers do not let it
         send such a header.
 Rule 3: no page may frame ours; ours loads nothing from elsewhere, and runs no inline scripts (server/http/exchange.py).
-Rule 4: a plan is carried out for who may do what is in it: to remove a broker from here needs the verb for that, too.
+Rule 4: a plan is carried out for who may do what is in it, and in the name of who has logged in with a token: other
+        brokers judge by that, and record it. Buttons are offered for what one may do.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from html import escape
 from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
@@ -29,19 +31,26 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.events.language import parse_filter
-from pleach.errors import FilterError, InvalidInputError, PleachError
-from pleach.server.http.caller import Caller, Verb
+from pleach.errors import DeniedError, FilterError, InvalidInputError, PleachError
+from pleach.net.own_tls import own_token
+from pleach.server.http.caller import Caller
 from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
-from pleach.server.http.routes import Route, posts, reads
-from pleach.web.forms import read_request
+from pleach.server.http.routes import Route, for_tenants, posts, reads
+from pleach.server.http.status import told_to
+from pleach.web.forms import VERBS, read_request
 from pleach.web.plan_runs import PlanRuns
 from pleach.web.source import Source
 from pleach.web.stream import SnapshotStream
 
 TOP = "/dashboard"
 INDEX = "index.html"
+LOGIN = "login.html"
+PUBLIC_FILES = (LOGIN, "login.js", "style.css", "icon.svg")  # what is needed to log in
+FOR_TENANTS = ("move",)  # what operators of a tenant can ask for here
 TOKEN_PLACE = b"{{token}}"
+PRINCIPAL_PLACE, WAY_PLACE = b"{{principal}}", b"{{way}}"
 TOKEN_FIELD = "x-pleach-token"  # noqa: S105 - the name of a header
 KINDS = MappingProxyType(
     {
@@ -67,28 +76,36 @@ class Dashboard:
     @property
     def routes(self) -> Sequence[Route]:
         moved = HttpResponse(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
-        return (
-            reads(TOP, shown(lambda: moved)),
-            reads(f"{TOP}/", shown(partial(self._file, INDEX))),
-            *(reads(f"{TOP}/{name}", shown(partial(self._file, name))) for name in sorted(self._files)),
-            reads(f"{TOP}/stream", shown(self._stream)),
+        pages = (
+            reads(TOP, shown(lambda: moved))._replace(log_in_at=f"{TOP}/{LOGIN}"),
+            reads(f"{TOP}/", self._page)._replace(log_in_at=f"{TOP}/{LOGIN}"),
+            reads(f"{TOP}/{INDEX}", self._page)._replace(log_in_at=f"{TOP}/{LOGIN}"),
+            *(self._route(name) for name in sorted(self._files) if name != INDEX),
+            reads(f"{TOP}/stream", self._stream),
             posts(f"{TOP}/plan", Verb.READ, partial(self._act, self._plan)),
-            posts(f"{TOP}/apply", Verb.REWEAVE, partial(self._act, self._apply)),
+            posts(f"{TOP}/apply", Verb.READ, partial(self._act, self._apply))._replace(is_judged_within=True),
             posts(f"{TOP}/broker", Verb.READ, partial(self._act, self._broker)),
             posts(f"{TOP}/interest", Verb.READ, partial(self._act, self._interest)),
-            posts(f"{TOP}/film", Verb.READ, partial(self._act, self._replay)),
         )
+        return (*map(for_tenants, pages), posts(f"{TOP}/film", Verb.READ, partial(self._act, self._replay)))
 
-    def _file(self, name: str) -> HttpResponse:
-        body = self._files[name]
-        if name == INDEX:  # only this page contains the token
-            body = body.replace(TOKEN_PLACE, self.token.encode())
-        return HttpResponse(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], body)
+    def _route(self, name: str) -> Route:
+        page = HttpResponse(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], self._files[name])
+        route = reads(f"{TOP}/{name}", shown(lambda: page))
+        return route._replace(verb=None) if name in PUBLIC_FILES else route
 
-    def _stream(self) -> HttpResponse | HttpStream:
+    async def _page(self, asked: HttpRequest) -> HttpResponse:
+        """Only this page contains the token."""
+        told = {TOKEN_PLACE: self.token, PRINCIPAL_PLACE: asked.caller.principal, WAY_PLACE: asked.caller.way}
+        body = self._files[INDEX]
+        for place, text in told.items():
+            body = body.replace(place, escape(text).encode())
+        return HttpResponse(HTTPStatus.OK, KINDS["html"], body)
+
+    async def _stream(self, asked: HttpRequest) -> HttpResponse | HttpStream:
         if self._snapshots.is_full:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "close another one", "too many dashboards are open")
-        return HttpStream("text/event-stream", self._snapshots.watch())
+        return HttpStream("text/event-stream", self._snapshots.watch(partial(seen_by, asked.caller)))
 
     # Actions ---------------------------------------------------------------------------------------------------
 
@@ -96,6 +113,8 @@ class Dashboard:
         if not hmac.compare_digest(asked.fields.get(TOKEN_FIELD, "").encode(), self.token.encode()):
             error = "the page is from a former process: reload it"
             return failure(HTTPStatus.FORBIDDEN, "load the dashboard again, and ask from there", error)
+        if token := asked.caller.token:
+            own_token.set(lambda: token)
         try:
             body = msgspec.json.decode(asked.body, type=dict[str, Any])
             return json_page(HTTPStatus.OK, await act(body, asked.caller))
@@ -103,23 +122,41 @@ class Dashboard:
             return failure(HTTPStatus.BAD_REQUEST, "correct the filter", error.reason, column=error.column)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return failure(HTTPStatus.BAD_REQUEST, "send a JSON object", str(error))
+        except DeniedError as error:
+            return failure(HTTPStatus.FORBIDDEN, error.remedy, f"{error.address}: {error.reason}")
         except PleachError as error:
             return failure(HTTPStatus.CONFLICT, "", str(error))
 
-    async def _plan(self, body: dict[str, Any], _: Caller) -> object:
-        return await self._runs.draft(read_request(body))
+    async def _plan(self, body: dict[str, Any], caller: Caller) -> object:
+        return await self._runs.draft(read_request(body), caller)
 
     async def _apply(self, body: dict[str, Any], caller: Caller) -> object:
         return self._runs.carry_out(_text(body, "draft"), caller)
 
-    async def _broker(self, body: dict[str, Any], _: Caller) -> object:
-        return await self._source.detail(_text(body, "broker"))
+    async def _broker(self, body: dict[str, Any], caller: Caller) -> object:
+        return told_to(caller, await self._source.detail(_text(body, "broker")))
 
-    async def _interest(self, body: dict[str, Any], _: Caller) -> object:
-        return {"clients": await self._source.interested(parse_filter(_text(body, "filter")))}
+    async def _interest(self, body: dict[str, Any], caller: Caller) -> object:
+        found = await self._source.interested(parse_filter(_text(body, "filter")))
+        return {"clients": {client: texts for client, texts in found.items() if caller.sees(client)}}
 
     async def _replay(self, body: dict[str, Any], _: Caller) -> object:
         return await self._source.replay(_text(body, "run"))
+
+
+def seen_by(caller: Caller, shown: dict[str, Any]) -> dict[str, Any]:
+    """A snapshot for one caller: what it may not do is not offered, and clients of other tenants are not shown.
+
+    To operators of a tenant neither operations nor runs are shown, since their texts name clients.
+    """
+    source = shown.get("source", {})
+    can = [action for action in source.get("can", ()) if action not in VERBS or caller.may(VERBS[action])]
+    if caller.is_of_network:
+        return {**shown, "source": {**source, "can": can}}
+    clients = {name: client for name, client in shown.get("clients", {}).items() if caller.sees(name)}
+    own = [action for action in can if action in FOR_TENANTS]
+    hidden: dict[str, Any] = {"operations": {}, "runs": {}, "notices": {}}
+    return {**shown, **hidden, "clients": clients, "source": {**source, "can": own}}
 
 
 def page_files() -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,9 @@ PULSE_SECONDS = 2.0  # between heartbeats: a page that gets none connects anew
 WATCHERS_MAX = 16
 
 log = logging.getLogger(__name__)
+
+
+SnapshotView: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class SnapshotStream:
@@ -47,20 +50,22 @@ class SnapshotStream:
         """Poll at once: a run has begun or ended."""
         self._woken.set()
 
-    async def watch(self) -> AsyncGenerator[bytes]:
-        """Server-sent events for one page, until it closes."""
+    async def watch(self, view: SnapshotView = lambda shown: shown) -> AsyncGenerator[bytes]:
+        """Server-sent events for one page, until it closes. `view`: what of a snapshot this page shows."""
         self.watchers += 1
         if self._polling is None:
             self._polling = asyncio.create_task(self._keep_polling())
         seen: dict[str, Any] | None = None
+        last: dict[str, Any] | None = None  # of which `seen` is the view
         try:
             while True:
                 shown, changed = self._shown, self._changed
-                if shown is None or shown is seen:
+                if shown is None or shown is last:
                     yield _event("pulse", {})
                 else:
-                    yield _event("whole", shown) if seen is None else _event("patch", difference(seen, shown))
-                    seen = shown
+                    now = view(shown)
+                    yield _event("whole", now) if seen is None else _event("patch", difference(seen, now))
+                    seen, last = now, shown
                 await _first(changed, PULSE_SECONDS)
         finally:
             self.watchers -= 1

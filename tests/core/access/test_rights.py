@@ -17,6 +17,7 @@ from pleach.core.access.rights import (
     redacted,
     without_hidden,
 )
+from pleach.core.access.tenants import of_tenant
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter, parse_internal
@@ -104,6 +105,14 @@ def test_a_right_that_names_what_is_hidden_is_shown_without_it():
     effective = parse_filter("region = 'eu' AND salary < 5 OR salary > 7 AND region = 'eu' OR level = 1")
     assert without_hidden(effective, ("salary",)) == parse_filter("region = 'eu' OR level = 1")
     assert without_hidden(EU, ("salary",)) is EU
+
+
+def test_a_tenant_is_not_told_that_its_rights_are_those_of_a_tenant():
+    scope = of_tenant("acme")
+    rights = Rights(TRUE, conjunction(EU, scope), TRUE, ("salary",), scope=scope)
+    assert rights.shown(conjunction(rights.subscribe, parse_filter("salary < 5"))) == EU
+    unconfined = Rights(TRUE, TRUE, TRUE)
+    assert unconfined.shown(scope) is scope, "who sees all tenants is told which"
 
 
 def test_an_event_is_redacted_only_where_it_has_something_hidden():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleach.core.access.rights import EVERYTHING, FALSE, TRUE, Rights
+from pleach.core.access.rights import EVERYTHING, FALSE, NOTHING, TRUE, Rights
 from pleach.core.broker import Broker
 from pleach.core.client.machine import ClientMachine
 from pleach.core.client.returning import ReturningClient
@@ -13,8 +13,21 @@ from pleach.core.links.endpoint import Endpoint, Saved
 from pleach.core.links.frames import Data, Hello
 from pleach.core.links.session import SessionState
 from pleach.core.links.withholding import Withholding
-from pleach.core.messages import Attach, Deliver, Forward, Permit, Published, Subscribe, decode, encode
+from pleach.core.messages import (
+    Attach,
+    Deliver,
+    Forward,
+    HandedClient,
+    MoveState,
+    Negotiate,
+    Permit,
+    Published,
+    Subscribe,
+    decode,
+    encode,
+)
 from pleach.core.messages.runs import Run, decode_all, encode_event, encode_run, messages_in
+from pleach.core.mobility.machine import Mobility
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import EventError
 
@@ -172,3 +185,53 @@ def test_a_client_drops_what_is_withheld(make):
     machine = make("c", "b")
     seen = [effect for each in (MIXED[0], WITHHELD, MIXED[2]) for effect in machine.handle("b", Deliver(each), now=0.0)]
     assert [(each.kind, each.event) for each in seen] == [(Observed.DELIVER, MIXED[0]), (Observed.DELIVER, MIXED[2])]
+
+
+# Clients that arrive ------------------------------------------------------------------------------------------
+
+
+class JudgingBroker(Broker):
+    """Its driver judges who has arrived, while the machine handles what they arrived with."""
+
+    endpoint: Endpoint | None = None
+
+    def handle(self, sender, message, *, now):
+        effects = super().handle(sender, message, now=now)
+        if self.endpoint is not None and not isinstance(message, Permit):
+            for client in self.sessions.unjudged:
+                self.endpoint.follow_up(Permit(client, "alice", EU))
+        return effects
+
+
+def target(saved=None):
+    machine = JudgingBroker("t", RoutingConfig(), neighbours=["n"], machines=[Mobility])
+    endpoint = Endpoint(machine, 5)
+    if saved is not None:
+        endpoint.recover(saved)
+        return endpoint
+    machine.endpoint = endpoint
+    endpoint.connected("n", now=0.0)
+    endpoint.receive("n", Hello("n", 3, 5, 0, 1), now=0.0)
+    endpoint.request(Permit("", "", NOTHING), now=0.0)
+    return endpoint
+
+
+def test_a_client_that_moves_here_is_judged_right_behind_its_arrival():
+    """It may have had wider rights where it was, and events wait for it here; a replay comes to the same."""
+    endpoint = target()
+    endpoint.take_batch()
+    captured = endpoint.capture()
+    names = {"subscriptions": {"s": TRUE}, "advertisements": {}}
+    client = HandedClient("c", own_events=True, **names, confirmed=[], waiting=[])
+    for number, message in enumerate(
+        [Negotiate("1", client, ["n", "t"]), *map(Forward, MIXED), MoveState("1", client)], 1
+    ):
+        endpoint.receive("n", Data(number, encode(message)), now=0.0)
+    batch = endpoint.take_batch()
+    assert deliveries(endpoint) == [MIXED[0], WITHHELD, MIXED[2], WITHHELD]
+    assert endpoint.machine.sessions.unjudged == []
+    kinds = [type(decode(entry.payload)) for entry in batch.journal]
+    assert kinds.index(MoveState) < kinds.index(Permit)
+    sessions = {peer: session.capture() for peer, session in endpoint.sessions.items()}
+    again = target(Saved(captured, batch.journal, sessions))
+    assert again.machine.capture() == endpoint.machine.capture()

@@ -25,10 +25,12 @@ from pleach.core.messages import (
     NeighbourReport,
     Publish,
     Redirect,
+    Returning,
     council,
     decode,
     encode,
     ring,
+    wire_tag,
 )
 from pleach.core.messages.base import NetworkAddress
 from pleach.core.messages.requests import NodePath
@@ -261,3 +263,10 @@ def _integers():
                     types_in += get_args(inner)
                 if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
                     todo.append(inner)
+
+
+def test_filters_of_one_client_are_counted_before_they_are_parsed():
+    """Else one frame of 4 MB keeps a broker busy for many seconds, whether or not the message is wanted."""
+    wanted = dict.fromkeys(map(str, range(10_001)), "this is no filter")
+    with pytest.raises(msgspec.ValidationError, match="length <= 10000"):
+        decode(msgspec.msgpack.encode([wire_tag(Returning), True, [], wanted, {}]))

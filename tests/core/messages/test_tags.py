@@ -224,7 +224,13 @@ def test_these_messages_have_filters_of_clients():
 
 
 def _types_in(kind):
-    return {part for field in msgspec.structs.fields(kind) for part in (field.type, *get_args(field.type))}
+    return {part for field in msgspec.structs.fields(kind) for part in _parts_of(field.type)}
+
+
+def _parts_of(kind):
+    yield kind
+    for part in get_args(kind):
+        yield from _parts_of(part)
 
 
 @pytest.mark.parametrize("kind", FROM_CLIENTS)

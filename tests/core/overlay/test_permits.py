@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.core.access.client_access import EXPECTED_MAX
-from pleach.core.access.rights import EVERYTHING, FALSE, NOTHING, TRUE, Rights
+from pleach.core.access.rights import EVERYTHING, FALSE, NOTHING, TRUE, Rights, conjunction
 from pleach.core.broker import Broker
 from pleach.core.effects import Concluded, Send, Withhold
 from pleach.core.events.event import Event, EventId
@@ -279,6 +279,24 @@ def test_while_a_changed_advertisement_is_unconfirmed_events_must_match_both():
     assert isinstance(network.say("c", Publish(us))[-1][1], PublishRefused)
     assert network.say("n", Installed(Layer.ADVERTISEMENTS, install.number)) == [("c", Advertised("a"))]
     assert ("c", Published(us.id)) in network.say("c", Publish(us))
+
+
+def test_what_was_removed_from_events_that_wait_counts_as_unknown(narrow):
+    """Without its price, an event that waits would seem to have none."""
+    narrow.permit(may(hidden=["price"]))
+    withhold = narrow.permit(may(parse_filter("NOT EXISTS price OR price <= 3 OR region = 'eu'")))[0]
+    assert withhold.rights.subscribe == parse_filter("price <= 3 OR region = 'eu'")
+    withhold = narrow.permit(may(parse_filter("NOT EXISTS price")))[0]
+    assert withhold.rights.subscribe == FALSE, "for as long as the client is here"
+
+
+def test_what_a_tenant_never_has_is_known_to_be_missing(narrow):
+    scope = parse_filter("NOT EXISTS tenant")
+    wide, small = (Rights(TRUE, conjunction(scope, right), TRUE, ("tenant",), scope=scope) for right in (TRUE, EU))
+    narrow.permit(wide)
+    assert narrow.permit(small)[0] == Withhold("c", small)
+    other = Rights(TRUE, parse_filter("NOT EXISTS tenant AND level = 1"), TRUE, ("tenant",))
+    assert narrow.permit(other)[0].rights.subscribe == FALSE, "of another tenant until now"
 
 
 # Who is known -----------------------------------------------------------------------------------------------------

@@ -285,8 +285,16 @@ class Excuses:
         in_force = self._run.file.between(violation.client, start, end)
         if not all(rights.subscribe.matches(attributes) for rights in in_force):
             return True
+        if self._is_uncertain(violation.client, in_force, end):
+            return True
         ended = self._ended.get(violation.client, [])
         return any(at <= end and wanted.matches(attributes) for at, wanted in ended)
+
+    def _is_uncertain(self, client: Node, in_force: Sequence[Rights], end: float) -> bool:
+        """Whether a new right names what was hidden before: events that waited without it were withheld (R16)."""
+        hidden = {name for at, each in self._run.file.history[client] if at <= end for name in each.hidden}
+        named = {name for each in in_force for part in each.subscribe.conjunctions for name in part.constraints}
+        return len({*in_force}) > 1 and bool(hidden & named)
 
 
 def _ended(records: Sequence[Record]) -> dict[Node, list[tuple[float, Filter]]]:

@@ -50,6 +50,14 @@ def components(place, said):
     assert "sales, a turnover, at a works" in said
 
 
+def secure(place, said):
+    got = (place / "net" / "got").read_text().splitlines()
+    assert [line.split()[1:] for line in got] == [
+        [f"amount={amount}", f'region="{region}"', 'topic="orders"'] for amount, region in ((5, "eu"), (7, "us"))
+    ], said
+    assert "revoked: client alice" in said
+
+
 EXPECTED = {
     "first-subscription.md": first_subscription,
     "swap-under-load.md": swap_under_load,
@@ -58,4 +66,5 @@ EXPECTED = {
     "reweave.md": reweave,
     "dashboard.md": dashboard,
     "components.md": components,
+    "secure.md": secure,
 }

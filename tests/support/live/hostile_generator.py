@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
-from typing import Any, Annotated, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -185,7 +185,11 @@ class Generator:
         sizes = (0, 0, 1, 100, 3_000)
         publisher = self.name() or "x"
         identity = EventId(publisher, abs(self.number()) % 2**63, max(1, self.number()))
-        return Event(identity if rng.random() < 0.9 else self.value(EventId), {"hostile": True, **self.attributes()}, bytes(rng.choice(sizes)))
+        return Event(
+            identity if rng.random() < 0.9 else self.value(EventId),
+            {"hostile": True, **self.attributes()},
+            bytes(rng.choice(sizes)),
+        )
 
     def sound_event(self, publisher: str) -> Event:
         number = self.rng.randrange(1, 1_000)

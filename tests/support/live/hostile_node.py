@@ -259,7 +259,7 @@ class Block:
         rng = self.rng
         values: dict[str, Any] = {**TABLES[self.kind], "name": BROKER, "limits": LIMITS}
         if self.kind == "stand-in":
-            values["peers"] = {name: "127.0.0.1:9" for name in NEIGHBOURS}
+            values["peers"] = dict.fromkeys(NEIGHBOURS, "127.0.0.1:9")
         elif self.kind != "ring":
             values["neighbours"] = list(NEIGHBOURS)
         if self.kind in ("plain", "access"):

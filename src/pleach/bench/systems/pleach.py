@@ -34,14 +34,24 @@ from pleach.net.loops import run_loop
 
 WINDOW = 1_024  # unconfirmed events of the publisher
 BROKERS = ("a", "b", "c")
-CERTIFICATES = "certificates"
+CERTIFICATES, ACCESS = "certificates", "access.toml"
+# Wider than what is published and asked for, as rights are: what the two of them cost, not what they refuse.
+RIGHTS = f"""
+[principals.bench]
+names = ["publisher", "subscriber*"]
+publish = "topic IN ('{TOPIC}', 'other') AND NOT EXISTS secret"
+subscribe = "topic LIKE '{TOPIC[:2]}%' OR topic = 'other'"
+"""
 
 
 class Pleach:
-    def __init__(self, *, durable: bool = False, tls: bool = False) -> None:
-        self.name = f"Pleach, {'durable' if durable else 'in memory'}{', TLS' if tls else ''}"
-        self.cases = (Case.ONE, Case.CHAIN) if durable or tls else tuple(Case)
-        self._has_tls = tls
+    """`rights`: with TLS, clients log in by their certificate, and each event is judged by a right."""
+
+    def __init__(self, *, durable: bool = False, tls: bool = False, rights: bool = False) -> None:
+        secured = ", TLS and rights" if rights else ", TLS" if tls else ""
+        self.name = f"Pleach, {'durable' if durable else 'in memory'}{secured}"
+        self.cases = (Case.ONE, Case.VARIED, Case.CHAIN) if durable or tls else tuple(Case)
+        self._has_tls, self._has_rights = tls, rights
         self.pace = 0.5 if durable else 1.0
         self._is_durable = durable
 
@@ -68,6 +78,9 @@ class Pleach:
             command += [f"--{door}-listen", f"{LOOPBACK}:0"]
         if self._has_tls:
             command += ["--tls", str(directory / CERTIFICATES / "brokers" / name)]
+        if self._has_rights:
+            (directory / ACCESS).write_text(RIGHTS)
+            command += ["--access", str(directory / ACCESS)]
         return [*command, "--data-dir", str(directory / name)] if self._is_durable else command
 
     def publish(self, task: WorkerTask, start: Starter) -> None:
@@ -100,7 +113,7 @@ async def _publish_all(client: Client, task: WorkerTask, events: int) -> asyncio
     body = payload()
     for number in range(events):
         attributes: dict[str, Value] = {"topic": TOPIC}
-        if task.case is Case.FILTERS:  # no two events alike: each is matched
+        if task.case in (Case.FILTERS, Case.VARIED):  # no two events alike: each is matched
             attributes |= {"key": number % FILTERS, "number": number}
         last = await client.publish_windowed(attributes, body)
     return last

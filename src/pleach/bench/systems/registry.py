@@ -15,9 +15,12 @@ from pleach.bench.systems.zenoh import Zenoh
 OURS = Pleach()
 DURABLE = Pleach(durable=True)
 SECURED = Pleach(tls=True)
+GUARDED = Pleach(tls=True, rights=True)
 PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
 
-SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, SECURED, *PEERS)})
+SYSTEMS: MappingProxyType[str, System] = MappingProxyType(
+    {s.name: s for s in (OURS, DURABLE, SECURED, GUARDED, *PEERS)}
+)
 
 # Systems whose clients can move by reconnecting to another server.
 MOVING: tuple[MovingSystem, ...] = (MovingNats(), MovingMosquitto())

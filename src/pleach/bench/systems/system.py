@@ -24,12 +24,13 @@ TOPIC = "bench"
 
 class Case(StrEnum):
     ONE = "1→1"
+    VARIED = "1→1, events that differ"
     CHAIN = "chain of three"
     FAN_OUT = "fan-out 1→100"
     FILTERS = "1,000 content filters"
 
 
-SUBSCRIBERS = {Case.ONE: 1, Case.CHAIN: 1, Case.FAN_OUT: 100, Case.FILTERS: 1}
+SUBSCRIBERS = {Case.ONE: 1, Case.VARIED: 1, Case.CHAIN: 1, Case.FAN_OUT: 100, Case.FILTERS: 1}
 FILTERS = 1_000  # of Case.FILTERS; each event matches one
 
 

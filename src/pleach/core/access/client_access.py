@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pleach.core.access.rights import EVERYTHING, Rights, without_hidden
+from pleach.core.access.rights import EVERYTHING, Rights, absent_in
 from pleach.core.events.filter import Filter
 
 EXPECTED_MAX = 4_096  # permits of clients that are not attached
@@ -22,13 +22,28 @@ EXPECTED_MAX = 4_096  # permits of clients that are not attached
 class ClientAccess(msgspec.Struct, array_like=True):
     """`asked`: by layer, the filters of names whose effective filter is another one.
 
-    `is_pending`: names are still to be judged by these rights; until then each delivery is.
+    `is_pending`: names are still to be judged by these rights; until then each delivery is. `unseen`: attributes that
+    may have been removed from events that wait for the client.
     """
 
     principal: str = ""
     rights: Rights = EVERYTHING
     asked: tuple[dict[str, Filter], dict[str, Filter]] = msgspec.field(default_factory=lambda: ({}, {}))
     is_pending: bool = False
+    unseen: tuple[str, ...] = ()
+
+    def permit(self, principal: str, rights: Rights) -> None:
+        """Other rights. What the scope says of both is true of whatever waits."""
+        former, is_same_scope = self.rights, self.rights.scope == rights.scope
+        known = set.intersection(*map(absent_in, rights.scope.conjunctions)) if rights.scope.conjunctions else set()
+        self.unseen = tuple(sorted({*self.unseen, *former.hidden} - (known if is_same_scope else set())))
+        self.is_pending |= former != rights
+        self.principal, self.rights = principal, rights
+
+    @property
+    def of_waiting(self) -> Rights:
+        """The rights, for events that wait for the client."""
+        return self.rights.on_redacted(self.unseen)
 
     @property
     def screens(self) -> bool:
@@ -44,11 +59,11 @@ class ClientAccess(msgspec.Struct, array_like=True):
         asked = self.asked[layer].get(name)
         if asked is None or effective == self.rights.scoped(asked):
             return None
-        return without_hidden(effective, self.rights.hidden)
+        return self.rights.shown(effective)
 
     def copy(self) -> ClientAccess:
         subscriptions, advertisements = (dict(sorted(names.items())) for names in self.asked)
-        return ClientAccess(self.principal, self.rights, (subscriptions, advertisements), self.is_pending)
+        return ClientAccess(self.principal, self.rights, (subscriptions, advertisements), self.is_pending, self.unseen)
 
     def without_names(self) -> ClientAccess:
         return ClientAccess(self.principal, self.rights)

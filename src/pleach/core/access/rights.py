@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pleach.core.access.tenants import TENANT
 from pleach.core.events.algebra import covers, overlaps
 from pleach.core.events.budget import EFFECTIVE
-from pleach.core.events.constraint import Conjunction
+from pleach.core.events.constraint import Conjunction, TypeConstraint
 from pleach.core.events.event import Event
 from pleach.core.events.expression import And, Expression, Or, Predicate
 from pleach.core.events.filter import Filter
@@ -59,9 +60,20 @@ class Rights(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """What is asked, of the tenant's events; raises FilterError beyond the budget (rule 2)."""
         return asked if self.scope == TRUE else conjunction(asked, self.scope)
 
+    def shown(self, effective: Filter) -> Filter:
+        """A filter as the client is told it: without what is hidden, and without its tenant, which it knows."""
+        return without_hidden(effective, self.hidden if self.scope == TRUE else (*self.hidden, TENANT))
+
     def publishes(self, attributes: Mapping[str, Any]) -> bool:
         """Whether an event with these attributes may be published."""
         return self.publish is TRUE or self.publish.matches(attributes)
+
+    def on_redacted(self, unseen: Collection[str]) -> Rights:
+        """These rights, for events from which some attributes may have been removed: only what is certain counts."""
+        if not unseen:
+            return self
+        certain = [each for each in self.subscribe.conjunctions if not absent_in(each) & {*unseen}]
+        return msgspec.structs.replace(self, subscribe=Filter(certain))
 
     def shows(self, event: Event) -> bool:
         """Whether the event, without what is hidden, may be delivered."""
@@ -105,7 +117,7 @@ def judge(asked: Filter, layer: int, rights: Rights) -> Granted | Denied:
     if not effective.conjunctions:  # `overlaps` is not certain where patterns are entangled
         return Denied("its right matches no event of this filter: ask an operator for the right")
     if rights.strict:
-        permitted = without_hidden(right, rights.hidden).text
+        permitted = rights.shown(right).text
         return Denied(f"it is wider than its right, which is {permitted!r}: ask for a filter within it")
     return Granted(effective, is_narrowed=True)
 
@@ -126,11 +138,16 @@ def conjunction(a: Filter, b: Filter) -> Filter:
 
 
 def without_hidden(effective: Filter, hidden: Collection[str]) -> Filter:
-    """A filter as it may be shown to a client: a right may name what is hidden from those who have it."""
+    """A filter without the conditions that name hidden attributes."""
     if not hidden or not _named(effective, hidden):
         return effective
     shown = [{name: c for name, c in each.constraints.items() if name not in hidden} for each in effective.conjunctions]
     return Filter(dict.fromkeys(map(Conjunction, shown)))
+
+
+def absent_in(conjunction: Conjunction) -> set[str]:
+    """The attributes that a conjunction wants to be missing."""
+    return {name for name, each in conjunction.constraints.items() if each.kind is TypeConstraint.ABSENT}
 
 
 def redacted(event: Event, hidden: Collection[str]) -> Event:

@@ -112,7 +112,10 @@ class Conjunction:
 
     def matches(self, attributes: Mapping[str, Any]) -> bool:
         get = attributes.get
-        return all(constraint.admits(get(name)) for name, constraint in self.constraints.items())
+        for name, constraint in self.constraints.items():  # noqa: SIM110 - `all` takes half as long again
+            if not constraint.admits(get(name)):
+                return False
+        return True
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Conjunction) and self.constraints == other.constraints

@@ -25,7 +25,10 @@ class Filter:
         self._hash = hash(self.conjunctions)
 
     def matches(self, attributes: Mapping[str, Any]) -> bool:
-        return any(conjunction.matches(attributes) for conjunction in self.conjunctions)
+        for conjunction in self.conjunctions:  # noqa: SIM110 - `any` takes half as long again
+            if conjunction.matches(attributes):
+                return True
+        return False
 
     @cached_property
     def text(self) -> str:

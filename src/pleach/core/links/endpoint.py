@@ -85,9 +85,10 @@ class Endpoint:
         self._noted: dict[Node, Progress] = {}  # as of the last batch
         self._joining = RunJoiner(self._put)
         self._unsent: dict[Node, float] = {}  # links with a grown outbox, and since when; `take_batch` pumps them
+        self._follow_ups: list[Message] = []
         self._sequence_floor = 1  # of new sessions: beyond every number of a deleted one
         self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # for a peer that has a stand-in now
-        self._afterwards: list[Callable[[], None]] = []
+        self.refuse_payload: Callable[[bytes], str] = lambda _: ""  # why a message is not even decoded; empty: it is
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
         """Restore a fresh endpoint from disk and resume."""
@@ -169,7 +170,7 @@ class Endpoint:
         while name := self.upkeep.take_due(now):
             effects = self.machine.handle_timer(name, now=now)
             self._batch.journal.append(Journalled(OPERATOR, None, now, name))
-            self._perform(effects, now)
+            self._carry_on(effects, now)
 
     def request(self, message: Message, *, now: float, sender: Node = OPERATOR) -> None:
         """Hand an operator's request to the machine; raises ProtocolError where the machine does not accept it.
@@ -178,16 +179,14 @@ class Endpoint:
         """
         effects = self.machine.handle(sender, message, now=now)
         self._batch.journal.append(Journalled(sender, encode(message), now))
-        self._perform(effects, now)
-        self._go_on()
+        self._carry_on(effects, now)
 
-    def afterwards(self, act: Callable[[], None]) -> None:
-        """Call this when the message that is being handled is in the journal, and its effects are performed.
+    def follow_up(self, message: Message) -> None:
+        """Like `request`, for what a driver says while the machine handles an input: it is handled right behind that.
 
-        For the driver, where it requests something because of a message: in the journal, and on links, that comes
-        behind the message.
+        A request at that moment would be journalled ahead of the input, and its effects would come first.
         """
-        self._afterwards.append(act)
+        self._follow_ups.append(message)
 
     def leave(self, reason: str) -> None:
         """Announce a clean stop on all links."""
@@ -284,6 +283,8 @@ class Endpoint:
         try:
             if is_run(payload):
                 self._take_run(peer, Run(payload), now)
+            elif reason := self.refuse_payload(payload):
+                self._batch.hangups.append((peer, reason))
             else:
                 self._take(peer, decode(payload), payload, now)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError) as error:
@@ -294,12 +295,7 @@ class Endpoint:
         effects = self.machine.handle(peer, message, now=now)
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))
-        self._perform(effects, now)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        while self._afterwards:
-            self._afterwards.pop(0)()
+        self._carry_on(effects, now)
 
     def _take_run(self, peer: Node, run: Run, now: float) -> None:
         passed = self.machine.handle_run(peer, run)
@@ -324,7 +320,7 @@ class Endpoint:
 
     def _peer_reset(self, peer: Node, now: float) -> None:
         self._batch.journal.append(Journalled(peer, None, now))
-        self._perform(self.machine.peer_reset(peer), now)
+        self._carry_on(self.machine.peer_reset(peer), now)
 
     def _react(self, entry: Journalled) -> Sequence[Effect]:
         if entry.timer:
@@ -332,6 +328,12 @@ class Endpoint:
         if entry.payload is None:
             return self.machine.peer_reset(entry.peer)
         return self.machine.handle(entry.peer, decode(entry.payload), now=entry.now)
+
+    def _carry_on(self, effects: Sequence[Effect], now: float) -> None:
+        """Perform the effects of an input, and handle what the driver has said meanwhile."""
+        self._perform(effects, now)
+        while self._follow_ups:
+            self.request(self._follow_ups.pop(0), now=now)
 
     def _perform(self, effects: Sequence[Effect], now: float) -> None:
         """Queue sends; each message is encoded once, however many peers get it."""

@@ -8,7 +8,7 @@ driver ── StandFor ──▶ stand-in ◀── Testimony ── neighbours 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,7 @@ class Sent(msgspec.Struct, frozen=True, tag=2, array_like=True):
 
 
 JournalEntry: TypeAlias = Got | Sent
+NamedFilters: TypeAlias = Annotated[dict[str, Filter], msgspec.Meta(max_length=10_000)]  # of one client
 
 
 def _unconfirmed(entries: list[JournalEntry]) -> list[Event]:
@@ -110,8 +111,8 @@ class Returning(Message, frozen=True, tag=9):
 
     own_events: bool
     marks: list[EventId]
-    subscriptions: dict[str, Filter]
-    advertisements: dict[str, Filter]
+    subscriptions: NamedFilters
+    advertisements: NamedFilters
     heard: list[EventId] = msgspec.field(default_factory=list)
     again: list[EventId] = msgspec.field(default_factory=list)
 

@@ -45,7 +45,8 @@ class Permits:
         former = sessions.permit(message.client, message.principal, message.rights)
         if former is None:
             return NOTHING
-        effects = [Withhold(message.client, message.rights)] if _shows_less(message.rights, former) else []
+        waiting = sessions.rights_on_waiting(message.client)
+        effects = [Withhold(message.client, waiting)] if _shows_less(message.rights, former) else []
         return Reaction(effects, on_behalf=(message.client, Rejudge()))
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002

@@ -184,11 +184,16 @@ class ClientTable:
         return [Send(client, Deliver(redacted(event, rights.hidden))) for event in events if rights.shows(event)]
 
     def replies(self, client: Node, kept: Iterable[Message]) -> list[Send]:
-        """Send messages that were kept for a client; deliveries as far as its present rights allow it."""
-        sends: list[Send] = []
+        """Send messages that were kept for a client; deliveries as its rights allow, where they have changed since."""
+        state = self._clients.get(client)
+        if state is None or not state.access.is_pending:
+            return [Send(client, message) for message in kept]
+        rights, sends = state.access.of_waiting, []
         for message in kept:
-            is_judged = isinstance(message, Deliver) and client in self._clients
-            sends += self.deliveries(client, message.events) if is_judged else [Send(client, message)]
+            if not isinstance(message, Deliver):
+                sends.append(Send(client, message))
+            elif rights.shows(message.event):
+                sends.append(Send(client, Deliver(redacted(message.event, rights.hidden))))
         return sends
 
     def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers | None:
@@ -359,6 +364,10 @@ class ClientTable:
         state = self._clients.get(client)
         return state.access if state is not None else self.expected.expected.get(client)
 
+    def rights_on_waiting(self, client: Node) -> Rights:
+        """The rights of an attached client, for events that wait for it."""
+        return self._clients[client].access.of_waiting
+
     @property
     def unjudged(self) -> Sequence[Node]:
         """Clients whose rights the driver of this broker has not said yet."""
@@ -386,8 +395,7 @@ class ClientTable:
             self.expected.expect(client, ClientAccess(principal, rights))
             return None
         former, access = state.access.rights, state.access
-        access.is_pending |= former != rights
-        access.principal, access.rights = principal, rights
+        access.permit(principal, rights)
         self._note_screened(client)
         return former if access.is_pending else None
 

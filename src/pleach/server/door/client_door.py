@@ -121,29 +121,35 @@ class ClientDoor(Feature):
         self._committer.touch()
 
     def _permit_component(self, component: Node) -> None:
-        host = self.access.host_of(component)
-        self._tell(component, host.name if host else "", host.rights if host else NOTHING)
+        self._tell(component, *self._file_on_component(component))
 
     def _judge(self, client: Node) -> None:
         """Give a client that is known here the rights of the file."""
+        self._tell(client, *self._file_on(client))
+
+    def _file_on(self, client: Node) -> tuple[str, Rights]:
+        """The principal of a client that is known here, and its rights by the file."""
         if client in self._broker.hosting.here:
-            self._permit_component(client)
-        else:
-            known = self._broker.sessions.access_of(client)
-            self._permit(client, known.principal if known is not None else "")
+            return self._file_on_component(client)
+        known = self._broker.sessions.access_of(client)
+        principal = known.principal if known is not None else ""
+        return principal, self.access.rights_of(principal, client)
+
+    def _file_on_component(self, component: Node) -> tuple[str, Rights]:
+        host = self.access.host_of(component)
+        return (host.name, host.rights) if host else ("", NOTHING)
 
     def message_received(self, sender: Node, message: Message) -> None:
         if isinstance(message, RequestHost):
             self._permit_component(message.component)
 
     def message_handled(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
-        """The broker judges those who arrive by its own file, as soon as the message that brings them is handled."""
-        if self._broker.sessions.unjudged:
-            self._endpoint.afterwards(self._judge_arrivals)
-
-    def _judge_arrivals(self) -> None:
+        """The broker judges those who arrive by its own file, right behind the message that they arrive with."""
+        if isinstance(message, Permit):
+            return  # one of those that follow
         for client in self._broker.sessions.unjudged:
-            self._judge(client)
+            self._endpoint.follow_up(Permit(client, *self._file_on(client)))
+            self._committer.touch()
 
     # Time and changes ------------------------------------------------------------------------------------------
 

@@ -47,6 +47,10 @@ class PrincipalQuotas(Feature):
 
     # Rates -----------------------------------------------------------------------------------------------------
 
+    def connected(self, peer: Node) -> None:
+        """Who has overdrawn does not get rid of it by a new connection."""
+        self._spend(peer, 0, 0)
+
     def message_received(self, sender: Node, message: Message) -> None:
         if isinstance(message, Publish):
             event = message.event

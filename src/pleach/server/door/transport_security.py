@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import Node
 from pleach.errors import CertificateError, TlsError
 from pleach.net.tls_layer import TlsSide
 from pleach.server.door.tls_settings import TlsSettings
-from pleach.server.feature import Feature
+from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.links import Port
 from pleach.server.metrics import MetricSample
 from pleach.server.settings import BrokerSettings
@@ -78,6 +79,13 @@ class TransportSecurity(Feature):
 
     def _check_client(self, der: bytes | None, node: str) -> None:
         self.credentials.check_other(der, node)
+
+    def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
+        """Names of brokers are not for clients, wherever in the network those brokers are (decision 36)."""
+        members = self.credentials.members
+        if port is not Port.CLIENTS or members is None or hello.node not in members.brokers:
+            return None
+        return HelloRefusal(ByeReason.REFUSED, f"{hello.node!r} is the name of a broker: choose another one")
 
     # Reloading -----------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ import msgspec
 from pleach.core.links.frames import Bye, ByeReason, Frame, Hello
 from pleach.core.messages import NeighbourAddress, NeighbourReport, Node
 from pleach.core.overlay.healing.stand_in import StandInPhase
-from pleach.errors import SettingsError, UnreachableError
+from pleach.errors import DeniedError, SettingsError, UnreachableError
 from pleach.net.http_client import ask
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
@@ -136,7 +136,11 @@ class Guardian(Feature):
         """Load a process while a neighbour is silent for which this broker would start a stand-in."""
         silent = [peer for peer, at in self._heard_at.items() if now - at > self._settings().heartbeat]
         reports = {peer: self._reports.of(peer) for peer in silent if peer not in self._on_leave}
-        firsts = [min(each.neighbours) for peer, each in reports.items() if each and each.is_complete and peer not in self.host.hosted]
+        firsts = [
+            min(each.neighbours)
+            for peer, each in reports.items()
+            if each and each.is_complete and peer not in self.host.hosted
+        ]
         if self._broker.name in firsts:
             self.host.prepare()
         else:
@@ -290,5 +294,8 @@ async def _opinion(admin: str, broker: Node) -> Opinion | None:
         body = {"broker": broker}
         answer = await ask(admin, "/overlay/opinion", body, seconds_max=ASK_SECONDS_MAX, bytes_max=OPINION_BYTES_MAX)
         return msgspec.convert(answer.value, Opinion) if answer.is_ok else None
+    except DeniedError as error:
+        log.warning("%s", error)
+        return None
     except (UnreachableError, msgspec.ValidationError):
         return None

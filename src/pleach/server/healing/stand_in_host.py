@@ -28,8 +28,8 @@ import msgspec
 
 from pleach.core.messages import NeighbourReport, Node
 from pleach.disk.private_files import FOLDER_MODE, make_private
-from pleach.net.addresses import Address, parse_address
 from pleach.errors import SettingsError
+from pleach.net.addresses import Address, parse_address
 from pleach.server.bugs import watched
 from pleach.server.healing.settings import StandInSettings
 from pleach.server.settings import BrokerSettings, load_settings

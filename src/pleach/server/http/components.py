@@ -17,16 +17,16 @@ from typing import Annotated
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.broker import Broker
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import RequestHost, RequestUnhost
 from pleach.errors import FilterError
 from pleach.operate.operation import fresh_name
-from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Body, Name, OperationPages
-from pleach.server.http.page import HttpResponse, failure, json_page, posted, shown
-from pleach.server.http.routes import Route, posts, reads
+from pleach.server.http.page import HttpRequest, HttpResponse, failure, json_page, posted
+from pleach.server.http.routes import Route, for_tenants, posts, reads
 
 FILTERS_MAX = 256  # of one component
 Texts = Annotated[list[str], msgspec.Meta(max_length=FILTERS_MAX)]
@@ -51,10 +51,14 @@ class ComponentPages:
     @property
     def routes(self) -> Sequence[Route]:
         return (
-            reads("/components", shown(lambda: json_page(HTTPStatus.OK, components_of(self._broker)))),
-            posts("/components", Verb.REWEAVE, posted(HostBody, self._host)),
-            posts("/components/end", Verb.REWEAVE, posted(EndBody, self._end)),
+            for_tenants(reads("/components", self._list)),
+            for_tenants(posts("/components", Verb.MOVE, posted(HostBody, self._host, lambda body: body.name))),
+            for_tenants(posts("/components/end", Verb.MOVE, posted(EndBody, self._end, lambda body: body.name))),
         )
+
+    async def _list(self, asked: HttpRequest) -> HttpResponse:
+        found = components_of(self._broker)
+        return json_page(HTTPStatus.OK, {name: told for name, told in found.items() if asked.caller.sees(name)})
 
     async def _host(self, body: HostBody) -> HttpResponse:
         try:

@@ -7,7 +7,7 @@ behind it. A body has a Content-Length; a request with a Transfer-Encoding is re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 
@@ -92,11 +92,16 @@ class HttpExchange:
             self._send(h11.Data(data=page.body))
         self._send(h11.EndOfMessage())
 
-    async def stream(self, flow: HttpStream) -> None:
-        """Each piece must be taken before the next one is made, so that nothing piles up for a slow client."""
+    async def stream(self, flow: HttpStream, is_permitted: Callable[[], bool] = lambda: True) -> None:
+        """Each piece must be taken before the next one is made, so that nothing piles up for a slow client.
+
+        `is_permitted`: asked before each piece; the stream ends where it is not.
+        """
         self._begin(HTTPStatus.OK, {"Content-Type": flow.kind, **flow.fields})
         async with aclosing(flow.pieces) as pieces:
             async for piece in pieces:
+                if not is_permitted():
+                    break
                 self._send(h11.Data(data=piece))
                 async with asyncio.timeout(PIECE_SECONDS_MAX):
                     await self._writer.drain()

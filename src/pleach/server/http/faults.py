@@ -18,6 +18,7 @@ from typing import Annotated, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Send
 from pleach.core.events.language import parse_filter
@@ -27,7 +28,6 @@ from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of, rewound
 from pleach.faults.garbling import garbled, ghost
 from pleach.server.feature import Feature
-from pleach.server.http.caller import Verb
 from pleach.server.http.page import Handler, HttpRequest, HttpResponse, HttpStream, failure, json_page, posted
 from pleach.server.http.routes import Route, posts
 from pleach.server.parts import NodeParts

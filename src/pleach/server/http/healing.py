@@ -13,10 +13,10 @@ from http import HTTPStatus
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.messages import Node
 from pleach.operate.operation import OperationState
 from pleach.server.healing.guardian import Guardian
-from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
 from pleach.server.http.page import HttpResponse, failure, json_page, posted
 from pleach.server.http.routes import Route, posts

@@ -22,6 +22,7 @@ from typing import Annotated, TypeAlias, cast
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.broker import Broker
 from pleach.core.messages import (
     HostingRequest,
@@ -40,9 +41,8 @@ from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.operate.operation import PATHS, OperationState, OperationStatus, asked_name, fresh_name
 from pleach.server.absence import AbsentClients
-from pleach.server.http.caller import Verb
 from pleach.server.http.page import HttpRequest, HttpResponse, failure, json_page, posted, shown
-from pleach.server.http.routes import ANY_NAME, Route, posts, reads
+from pleach.server.http.routes import ANY_NAME, Route, for_tenants, posts, reads
 from pleach.server.links import LinkTable
 from pleach.server.operations import Operations, described
 from pleach.server.peer_directory import PeerDirectory
@@ -131,11 +131,17 @@ class OperationPages:
     @property
     def routes(self) -> Sequence[Route]:
         return (
-            *(posts(PATHS[kind], VERBS[kind], posted(BODIES[kind], partial(self._ask, kind))) for kind in PATHS),
+            *(self._route(kind) for kind in PATHS),
             posts("/overlay/expect", Verb.REWEAVE, posted(ExpectBody, self._expect)),
             reads("/overlay/operations", shown(self._recent)),
             reads(f"/overlay/operations/{ANY_NAME}", self._one),
         )
+
+    def _route(self, kind: type[OperatorRequest]) -> Route:
+        path, verb, act = PATHS[kind], VERBS[kind], partial(self._ask, kind)
+        if kind is RequestMove:
+            return for_tenants(posts(path, verb, posted(BODIES[kind], act, _client_of)))
+        return posts(path, verb, posted(BODIES[kind], act))
 
     # Looking ---------------------------------------------------------------------------------------------------
 
@@ -221,6 +227,11 @@ class OperationPages:
             except ProtocolError as error:
                 return failure(HTTPStatus.CONFLICT, "this broker has no protocol for it", str(error))
         return _page_of(await operations.ended(name, seconds), seconds)
+
+
+def _client_of(body: Body) -> Node:
+    client: Node = getattr(body, "client")  # noqa: B009 - its type is made at run time
+    return client
 
 
 def _absent_page(absent: list[Node]) -> HttpResponse:

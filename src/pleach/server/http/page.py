@@ -15,25 +15,38 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class HttpRequest(NamedTuple):
-    """`fields`: the header, names in lower case; values of a repeated field are joined by commas (RFC 9110 §5.3)."""
+    """`fields`: the header, names in lower case; values of a repeated field are joined by commas (RFC 9110 §5.3).
+
+    `id`: in the audit log. `is_secret`: whether its body is not for logs.
+    """
 
     method: str
     path: str
     body: bytes = b""
     fields: Mapping[str, str] = {}
     caller: Caller = NOBODY
+    id: str = ""
+    is_secret: bool = False
 
     @property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
 
+    @property
+    def told(self) -> bytes:
+        """The body, for logs."""
+        return b"" if self.is_secret else self.body
+
 
 class HttpResponse(NamedTuple):
+    """`caller`: who has logged in by this request."""
+
     status: HTTPStatus
     kind: str
     body: bytes
     fields: Mapping[str, str] = {}
+    caller: Caller | None = None
 
 
 class HttpStream(NamedTuple):
@@ -65,17 +78,27 @@ def shown(content: Callable[[], HttpResponse | HttpStream]) -> Handler:
     return answer
 
 
-def posted(kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]]) -> Handler:
-    """A handler that takes a body of this kind; any other body is answered with what would be right."""
+def posted(
+    kind: type[Body], act: Callable[[Body], Awaitable[HttpResponse]], subject: Callable[[Body], str] | None = None
+) -> Handler:
+    """A handler that takes a body of this kind; any other body is answered with what would be right.
+
+    `subject`: the client or component that it is about, which must be one of the caller's tenant.
+    """
 
     async def answer(asked: HttpRequest) -> HttpResponse:
-        body = _decoded(asked.body, kind)
-        return body if isinstance(body, HttpResponse) else await act(body)
+        body = decoded(asked.body, kind)
+        if isinstance(body, HttpResponse):
+            return body
+        if subject is not None and not asked.caller.sees(subject(body)):
+            error = f"{subject(body)!r} is not of tenant {asked.caller.tenant!r}"
+            return failure(HTTPStatus.FORBIDDEN, "ask an operator of its tenant, or of the network", error)
+        return await act(body)
 
     return answer
 
 
-def _decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
+def decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -6,11 +6,12 @@
            stand-ins: healing.py               /components what the broker hosts: components.py
 /traffic, /distances: telemetry.py             /debug/…   faults on purpose, where they are allowed: faults.py
 
-Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A request must use a host
+Without an access file whoever reaches this port may reconfigure the tree; but not a web page. A request must use a host
 name of ours (net/allowed_hosts.py), on every route. A body must be declared as JSON, which no page can send to another
 site without asking first; and the page that asks for an action must not be of another site.
 
-A request goes through these, and the first that refuses it answers: head, Host, route, verb, origin, body, handler.
+A request goes through these, and the first that refuses it answers: head, Host, route, caller, verb, origin, body,
+handler. Where there is an access file, each POST leaves lines in the audit log (server/door/audit_log.py).
 """
 
 from __future__ import annotations
@@ -21,23 +22,27 @@ import socket
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from http import HTTPMethod, HTTPStatus
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
+from pleach.errors import AuditError
 from pleach.net.allowed_hosts import Hosts, why_foreign
-from pleach.net.secured_streams import SecuredProtocol
+from pleach.net.secured_streams import CERTIFICATE, SecuredProtocol
 from pleach.net.tls_layer import TlsSide
 from pleach.server.absence import AbsentClients
+from pleach.server.door.audit_log import AuditLog, fresh_id
+from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.healing.guardian import Guardian
-from pleach.server.http.caller import caller_of
+from pleach.server.http.caller import Caller, Evidence, Recognise, everybody
 from pleach.server.http.components import ComponentPages
 from pleach.server.http.exchange import HttpExchange
 from pleach.server.http.faults import FaultPages, InjectedFaults
 from pleach.server.http.healing import HealingPages
+from pleach.server.http.login import LoginPages
 from pleach.server.http.open_connections import OpenConnection, OpenConnections, network_of
 from pleach.server.http.operations import OperationPages
-from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
-from pleach.server.http.routes import Route, Site, reads
-from pleach.server.http.status import gauges, glance, status, unready
+from pleach.server.http.page import Handler, HttpRequest, HttpResponse, HttpStream, failure, json_page, shown
+from pleach.server.http.routes import Route, Site, for_tenants, reads
+from pleach.server.http.status import gauges, glance, status, told_to, unready
 from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
@@ -49,6 +54,9 @@ ACCEPTED_AT_ONCE_MAX = 128
 RECEIVE_BYTES_MAX = 8_192  # that are read ahead
 REQUEST_SECONDS_MAX = 5.0  # to send a request, and again to take the answer
 HOST_REMEDY = "ask by an address, or by a name that the broker was given with --admin-advertise"
+
+LOG_IN_REMEDY = "give a certificate (--tls) or a token (--token-file) of a principal in the access file"
+LOG_IN_FIELDS = {"WWW-Authenticate": 'Bearer realm="pleach"'}
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,16 +73,19 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         refresh()
         return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(gauges(node), node.counters).encode())
 
-    def current(content: Callable[[BrokerNode], object]) -> HttpResponse:
-        refresh()
-        return json_page(HTTPStatus.OK, content(node))
+    def current(content: Callable[[BrokerNode, Caller], dict[str, object]]) -> Handler:
+        async def answer(asked: HttpRequest) -> HttpResponse:
+            refresh()
+            return json_page(HTTPStatus.OK, told_to(asked.caller, content(node, asked.caller)))
+
+        return answer
 
     pages = (
         reads("/healthz", shown(lambda: json_page(HTTPStatus.OK, {"alive": True}))),
         reads("/readyz", shown(ready)),
-        reads("/metrics", shown(metrics)),
-        reads("/status", shown(lambda: current(status))),
-        reads("/glance", shown(lambda: current(glance))),
+        for_tenants(reads("/metrics", shown(metrics))),
+        for_tenants(reads("/status", current(status))),
+        for_tenants(reads("/glance", current(glance))),
     )
     name, features = node.broker.name, node.features
     operations = operation_pages(node)
@@ -85,7 +96,9 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         HealingPages(name, features[Guardian]),
         FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings),
     )
-    routes = (*pages, *(route for part in parts for route in part.routes), *more)
+    door = features.get(OperatorDoor)
+    login = LoginPages(door).routes if door is not None else ()
+    routes = (*pages, *(route for part in parts for route in part.routes), *login, *more)
     return Site(routes, Hosts(host_names(node.settings), HOST_REMEDY))
 
 
@@ -94,11 +107,28 @@ def operation_pages(node: BrokerNode) -> OperationPages:
     return OperationPages(node.broker, node.directory, node.links, node.operations, absent, settings)
 
 
+class JudgedRequest(NamedTuple):
+    """A request with its route; or the refusal, where whoever sent it may not."""
+
+    asked: HttpRequest
+    route: Route | None = None
+    refusal: HttpResponse | None = None
+
+
 class AdminServer:
-    def __init__(self, site: Site, tls: Callable[[], TlsSide] | None = None) -> None:
-        """`tls`: asked for each connection; None: plain."""
+    def __init__(
+        self,
+        site: Site,
+        tls: Callable[[], TlsSide] | None = None,
+        *,
+        recognise: Recognise = everybody,
+        audit: AuditLog | None = None,
+    ) -> None:
+        """`tls`: asked for each connection; None: plain. `audit`: None: requests are not recorded."""
         self._site = site
         self._tls = tls
+        self._recognise = recognise
+        self._audit = audit
         self._connections = OpenConnections()
         self._accepting: set[asyncio.Future[object]] = set()
 
@@ -133,50 +163,118 @@ class AdminServer:
         connection = OpenConnection(network_of(peer[0]), transport.abort, has_unread)
         self._connections.opened(connection)
         try:
-            await self._exchange(HttpExchange(reader, writer), peer[0], connection)
+            await self._exchange(HttpExchange(reader, writer), peer[0], partial(_certificate, writer), connection)
         except (OSError, TimeoutError, asyncio.CancelledError):
             transport.abort()
         finally:
             self._connections.closed(connection)
 
-    async def _exchange(self, exchange: HttpExchange, address: str, connection: OpenConnection) -> None:
+    async def _exchange(
+        self, exchange: HttpExchange, address: str, certificate: Callable[[], bytes], connection: OpenConnection
+    ) -> None:
         async with asyncio.timeout(REQUEST_SECONDS_MAX):
-            admitted = await self._admitted(exchange, address)
+            judged = await self._judged(exchange, address, certificate)
         self._connections.answering(connection)
-        page = admitted if isinstance(admitted, HttpResponse) else await self._answer(*admitted)
+        page = await self._recorded(judged)
         if isinstance(page, HttpStream):
-            await exchange.stream(page)
+            await exchange.stream(page, lambda: self._may_still(judged, certificate()))
         else:
             self._connections.sending(connection, len(page.body))
             exchange.respond(page)
         async with asyncio.timeout(REQUEST_SECONDS_MAX):  # a client that does not read is cut off
             await exchange.close()
 
-    async def _admitted(self, exchange: HttpExchange, address: str) -> tuple[Route, HttpRequest] | HttpResponse:
-        """The request, if whoever sent it may; else the refusal."""
-        asked = await exchange.head()
-        if isinstance(asked, HttpResponse):
-            return asked
-        site, routes = self._site, self._site.at(asked.path)
-        route, caller = routes.get(asked.method), caller_of(address, asked.fields)
+    # Who may ---------------------------------------------------------------------------------------------------
+
+    async def _judged(self, exchange: HttpExchange, address: str, certificate: Callable[[], bytes]) -> JudgedRequest:
+        """`certificate`: is known when something has come."""
+        head = await exchange.head()
+        if isinstance(head, HttpResponse):
+            return JudgedRequest(HttpRequest("", ""), refusal=head)
+        routes = self._site.at(head.path)
+        route = routes.get(head.method)
+        caller = self._recognise(Evidence(address, certificate(), head.fields))
+        asked = head._replace(caller=caller, id=fresh_id(), is_secret=route is not None and route.is_secret)
+        if refusal := self._refusal(asked, route, list(routes)):
+            return JudgedRequest(asked, refusal=refusal)
+        if asked.method != HTTPMethod.POST:
+            return JudgedRequest(asked, route)
+        body = await exchange.body(asked)
+        if isinstance(body, HttpResponse):
+            return JudgedRequest(asked, refusal=body)
+        return JudgedRequest(asked._replace(body=body), route)
+
+    def _refusal(self, asked: HttpRequest, route: Route | None, methods: list[str]) -> HttpResponse | None:
+        """Why the head of a request is refused, if it is."""
+        site = self._site
         if reason := site.hosts.why_unknown(asked.fields):
             return failure(HTTPStatus.MISDIRECTED_REQUEST, site.hosts.remedy, reason)
         if route is None:
-            return _unrouted(site, list(routes))
-        if not caller.may(route.verb):
-            return failure(HTTPStatus.FORBIDDEN, "ask an operator who may", f"{asked.path} needs {route.verb!r}")
-        if route.method is HTTPMethod.GET:
-            return route, asked._replace(caller=caller)
-        if reason := why_foreign(asked.fields):
+            return _unrouted(site, methods)
+        if not _is_permitted(asked.caller, route):
+            return _denied(asked.caller, route)
+        if route.method is HTTPMethod.POST and (reason := why_foreign(asked.fields)):
             return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
-        body = await exchange.body(asked)
-        return body if isinstance(body, HttpResponse) else (route, asked._replace(body=body, caller=caller))
+        return None
 
-    async def _answer(self, route: Route, asked: HttpRequest) -> HttpResponse | HttpStream:
+    def _may_still(self, judged: JudgedRequest, certificate: bytes) -> bool:
+        """Whether who was let in would be let in now: tokens expire, and access files change."""
+        asked, route = judged.asked, judged.route
+        caller = self._recognise(Evidence(asked.caller.address, certificate, asked.fields))
+        return route is not None and _is_permitted(caller, route)
+
+    # Answers ---------------------------------------------------------------------------------------------------
+
+    async def _recorded(self, judged: JudgedRequest) -> HttpResponse | HttpStream:
+        """The answer, once the audit log has what it must have (its rules 1 to 3)."""
+        audit, asked, route = self._audit, judged.asked, judged.route
+        if audit is None or asked.method != HTTPMethod.POST:
+            return await self._answer(judged)
+        try:
+            if route is not None and route.changes:
+                await audit.asked(asked)
+        except AuditError as error:
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "nothing was changed; try again when it can", str(error))
+        page = await self._answer(judged)
+        assert isinstance(page, HttpResponse), "what is posted is not answered by a stream"
+        try:
+            await audit.answered(asked, page.status.value, page.caller)
+        except AuditError as error:
+            remedy = f"it was handled, with status {page.status.value}; look before you ask again"
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, remedy, str(error))
+        return page
+
+    async def _answer(self, judged: JudgedRequest) -> HttpResponse | HttpStream:
         """What is public is answered at once, so that it is answered always."""
+        asked, route, refusal = judged
+        if route is None:
+            assert refusal is not None
+            return refusal
         if route.verb is not None and self._connections.is_busy:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again when some have ended", "too many requests")
         return await route.handler(asked)
+
+
+def _is_permitted(caller: Caller, route: Route) -> bool:
+    is_theirs = route.verb is None or route.is_for_tenants or caller.is_of_network
+    return is_theirs and caller.may(route.verb)
+
+
+def _denied(caller: Caller, route: Route) -> HttpResponse:
+    if caller.is_known and caller.may(route.verb):
+        error = f"{route.path} is for operators of the whole network, and {caller.principal!r} is of one tenant"
+        return failure(HTTPStatus.FORBIDDEN, "ask an operator of the network", error)
+    if caller.is_known:
+        error = f"{route.path} needs the verb {str(route.verb)!r}, which {caller.principal!r} does not have"
+        return failure(HTTPStatus.FORBIDDEN, "ask an operator who may, or add the verb in the access file", error)
+    if route.log_in_at:
+        return HttpResponse(HTTPStatus.SEE_OTHER, "text/plain", b"", {"Location": route.log_in_at})
+    error = caller.complaint or f"{route.path} is for those who have logged in"
+    return failure(HTTPStatus.UNAUTHORIZED, LOG_IN_REMEDY, error)._replace(fields=LOG_IN_FIELDS)
+
+
+def _certificate(writer: asyncio.StreamWriter) -> bytes:
+    return writer.get_extra_info(CERTIFICATE) or b""
 
 
 def accepted(listening: int) -> Iterator[socket.socket]:

@@ -7,13 +7,14 @@ changes, bounded in size; its names mean the same. Features add their own fields
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from pleach.core.messages import Layer, Node
 from pleach.net.connection import Connection
 from pleach.operate.operation import OperationStep, asked_name
 from pleach.server.feature import Feature
+from pleach.server.http.caller import Caller
 from pleach.server.http.components import components_of
 from pleach.server.leaving import Leaving
 from pleach.server.metrics import MetricSample
@@ -24,6 +25,28 @@ CLIENTS_SHOWN_MAX = 200  # in /glance, as the following ones
 OPERATIONS_SHOWN_MAX = 32
 STEPS_SHOWN_MAX = 128
 STEP_SECONDS_SHOWN_MAX = 120.0  # older ones were in earlier answers
+NETWORK = Caller("", frozenset())  # an operator of the whole network
+OF_THE_BROKER = frozenset(
+    {
+        "name",
+        "zone",
+        "addresses",
+        "durable",
+        "ready",
+        "reasons",
+        "ordering",
+        "exchange",
+        "operation",
+        "held",
+        "counters",
+        "epoch",
+        "routing",
+        "neighbours",
+        "heal",
+        "ring",
+        "outbox_bytes",
+    }
+)
 
 
 def unready(node: BrokerNode) -> list[str]:
@@ -32,7 +55,29 @@ def unready(node: BrokerNode) -> list[str]:
     return [*down, *filter(None, (reason() for reason in node.features.hooks(Feature.unready)))]
 
 
-def status(node: BrokerNode) -> dict[str, object]:
+def told_to(caller: Caller, told: Mapping[str, object]) -> dict[str, object]:
+    """What of /status or /glance an operator is told: one of a tenant, what is of the broker, and of its tenant.
+
+    Operations and steps name clients in their texts. Fields that are not listed are not told: a new one may name some.
+    """
+    if caller.is_of_network:
+        return dict(told)
+    kept = {key: value for key, value in told.items() if key in OF_THE_BROKER}
+    clients, components = (
+        {name: value for name, value in found.items() if caller.sees(name)} if isinstance(found, dict) else {}
+        for found in (told.get("clients"), told.get("components"))
+    )
+    return {
+        **kept,
+        "clients": clients,
+        "clients_count": len(clients),
+        "components": components,
+        "operations": [],
+        "steps": [],
+    }
+
+
+def status(node: BrokerNode, caller: Caller = NETWORK) -> dict[str, object]:
     router, addresses = node.broker.router, node.directory.to_dial()
     return {
         **_common(node),
@@ -46,15 +91,15 @@ def status(node: BrokerNode) -> dict[str, object]:
         },
         "leases": None,
         "neighbours": {n: _neighbour(node, n, addresses.get(n, "")) for n in sorted(router.neighbours)},
-        "clients": {client: _client(node, client) for client in node.broker.sessions.clients},
+        "clients": {client: _client(node, client) for client in _seen(node, caller)},
         "components": components_of(node.broker),
         "remote_entries": router.remote_entries(),
         **_of_features(node),
     }
 
 
-def glance(node: BrokerNode) -> dict[str, object]:
-    clients, leaving, features = node.broker.sessions.clients, node.features[Leaving], _of_features(node)
+def glance(node: BrokerNode, caller: Caller = NETWORK) -> dict[str, object]:
+    clients, leaving, features = _seen(node, caller), node.features[Leaving], _of_features(node)
     return {
         **_common(node),
         "routing": {"hierarchical": node.broker.router.config.hierarchical},
@@ -89,6 +134,10 @@ def gauges(node: BrokerNode) -> dict[str, Sequence[MetricSample]]:
     for of_feature in node.features.hooks(Feature.gauges):
         found |= of_feature()
     return found
+
+
+def _seen(node: BrokerNode, caller: Caller) -> Sequence[Node]:
+    return [client for client in node.broker.sessions.clients if caller.sees(client)]
 
 
 def _common(node: BrokerNode) -> dict[str, object]:

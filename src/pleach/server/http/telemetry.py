@@ -14,10 +14,10 @@ from typing import Annotated
 
 import msgspec
 
+from pleach.access.principals import Verb
 from pleach.core.messages import Node
 from pleach.operate.observe import DISTANCES_MAX
 from pleach.server.distances import distances
-from pleach.server.http.caller import Verb
 from pleach.server.http.operations import Name
 from pleach.server.http.page import HttpResponse, json_page, posted
 from pleach.server.http.routes import Route, posts

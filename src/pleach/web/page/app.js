@@ -1,6 +1,7 @@
 // Puts the page together: a store, the views that show it, and the stream or film that fills it.
 
 import { Actions } from "./actions.js";
+import { logOut, way } from "./ask.js";
 import { ChangesPanel } from "./changes.js";
 import { ClientsPanel } from "./clients.js";
 import { showCounters } from "./counters.js";
@@ -118,6 +119,8 @@ function found(name) {
 byId("zoom-in").addEventListener("click", () => tree.zoom(1.25));
 byId("zoom-out").addEventListener("click", () => tree.zoom(0.8));
 byId("fit").addEventListener("click", () => tree.fit());
+byId("logout").hidden = way !== "session";
+byId("logout").addEventListener("click", logOut);
 byId("help-open").addEventListener("click", () => byId("help").showModal());
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, select, textarea, dialog")) return;

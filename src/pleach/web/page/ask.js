@@ -10,6 +10,14 @@ export class Refusal extends Error {
   }
 }
 
+// The way by which whoever looks at this page has logged in.
+export const way = document.querySelector('meta[name="pleach-way"]').content;
+
+export async function logOut() {
+  await fetch("/logout", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
+  location.reload();
+}
+
 export async function ask(action, body) {
   let response;
   try {
@@ -21,6 +29,7 @@ export async function ask(action, body) {
   } catch {
     throw new Refusal({ error: "the dashboard's server does not answer", remedy: "is it running?" });
   }
+  if (response.status === 401) location.reload(); // the session has ended: it leads to the log-in
   const answer = await response.json();
   if (!response.ok) throw new Refusal(answer);
   return answer;

@@ -4,6 +4,16 @@ const SILENCE_MS_MAX = 8000; // the server gives a sign of life every two second
 const RETRY_MS_MIN = 500;
 const RETRY_MS_MAX = 10000;
 
+// A session ends with its token: then the page itself leads to the log-in, and the stream says nothing but no.
+async function leaveIfLoggedOut() {
+  try {
+    const page = await fetch("./", { redirect: "manual" });
+    if (page.type === "opaqueredirect") location.reload();
+  } catch {
+    // nobody answers: the stream tries again
+  }
+}
+
 export class Stream {
   #source = null;
   #heardAt = 0;
@@ -39,6 +49,7 @@ export class Stream {
     this.#source.close();
     this.#source = null;
     this.handlers.state("lost");
+    leaveIfLoggedOut();
     setTimeout(() => this.#open(), this.#retryMs);
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS_MAX);
   }
