@@ -1,7 +1,7 @@
 """Random hostile sessions: a port, a Hello of any role and name, then frames and messages of every type, and bytes.
 
-Instances of every message are made from the types of its fields: mostly values that some broker could send, so that they
-get beyond the decoder, and among them the largest and smallest numbers, names of others and of nobody, and what no
+Instances of every message are made from the types of its fields: mostly values that some broker could send, so that
+they get beyond the decoder, and among them the largest and smallest numbers, names of others and of nobody, and what no
 type allows. What a broker answers is looked through for names of operations, and for epochs, which are then said to it.
 """
 
@@ -66,8 +66,8 @@ from pleach.core.messages import base as message_base
 from pleach.core.messages.base import NetworkAddress
 from pleach.core.messages.council import Amount, BrokerOnPath, Bulletin, Motion
 from pleach.core.messages.ring import DoorMessage, RingMessage
-from pleach.core.messages.swaplink import TableEntries
 from pleach.core.messages.runs import decode_all, encode_event, encode_run
+from pleach.core.messages.swaplink import TableEntries
 from pleach.core.overlay.registry import CYCLES
 from pleach.errors import FrameError, PleachError
 from support.links.fuzz_frames import mutated

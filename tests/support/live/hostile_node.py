@@ -1,4 +1,4 @@
-"""Random hostile sessions against a broker process without its sockets: thousands in a minute, on a clock that is turned.
+"""Random hostile sessions against a broker process without its sockets: thousands in a minute, on a made-up clock.
 
 Connections, daemon, node, disk and features are the real ones; only transports are made up, and what is dialled. So an
 exception that no peer may cause is found here in seconds, with the seed that replays it. After each block of sessions

@@ -1,4 +1,4 @@
-"""Random hostile sessions against chains of real brokers, one chain for each kind of settings, while honest clients work.
+"""Random hostile sessions against chains of real brokers, one for each kind of settings, while honest clients work.
 
     a ── b ── c ── n        n is hostile, and a neighbour that c expects; clients publish at a and b, and read at both
 
@@ -33,8 +33,14 @@ from pleach.errors import FrameError, PleachError
 from support.links.fuzz_frames import mutated
 from support.live.broker_process import BrokerProcess, address, eventually
 from support.live.health_watch import HealthWatch
-from support.live.hostile import BUG, GROWTH_BYTES_MAX, STALL_FACTOR, STALL_SECONDS_EVER, STALL_SECONDS_MAX
-from support.live.hostile import resident_bytes
+from support.live.hostile import (
+    BUG,
+    GROWTH_BYTES_MAX,
+    STALL_FACTOR,
+    STALL_SECONDS_EVER,
+    STALL_SECONDS_MAX,
+    resident_bytes,
+)
 from support.live.hostile_generator import Generator, Vocabulary
 from support.live.hostile_http import FOLLOWED, GET_PATHS, POST, TWO_HOSTS, TWO_LENGTHS
 from support.live.hostile_wire import Connection, connected, send
@@ -418,7 +424,7 @@ class Chain:
     def end(self) -> dict[str, int]:
         """Stop all, also stand-ins that were started; returns exit codes that are not 0."""
         codes = {}
-        for name, broker in self.brokers.items():
+        for broker in self.brokers.values():
             if broker.process.poll() is None:
                 broker.signal(signal.SIGKILL if self.kind == "ring" else signal.SIGTERM)
         for name, broker in self.brokers.items():
@@ -501,7 +507,9 @@ async def _block(chain: Chain, verdict: RandomVerdict, sessions: int, seed: int)
 
 
 def _judge(chain: Chain, verdict: RandomVerdict, base: dict[str, int], seed: int) -> None:
-    replay = f"python tests/long_run.py hostile --connections 0 --kinds {chain.kind} --random {BLOCK_SESSIONS} --seed {seed}"
+    replay = (
+        f"python tests/long_run.py hostile --connections 0 --kinds {chain.kind} --random {BLOCK_SESSIONS} --seed {seed}"
+    )
     codes, bugs = chain.codes(), chain.bugs()
     verdict.expect(not codes, f"ended: {codes}; {replay}")
     for name, log in bugs.items():

@@ -25,7 +25,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--connections", type=int, default=1_000)
     parser.add_argument("--random", type=int, default=10_000, help="sessions drawn by lot, of all kinds together")
     parser.add_argument("--blocks", type=int, default=20, help="of 200 sessions without sockets, for each kind")
-    parser.add_argument("--kinds", default="", help=f"of settings, separated by commas; otherwise {', '.join(ALL_KINDS)}")
+    parser.add_argument(
+        "--kinds", default="", help=f"of settings, separated by commas; otherwise {', '.join(ALL_KINDS)}"
+    )
     parser.add_argument("--flips", type=int, default=20, help="bits to flip on disk, each for a broker to start on")
     parser.add_argument("--durable", action="store_true", help="with a data directory")
     parser.add_argument(
