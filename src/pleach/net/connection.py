@@ -242,6 +242,7 @@ class Connection(asyncio.Protocol):
         self._reason = self._reason or (str(error) if error else "the other side closed the connection")
         self._transport = None
         self._joined.clear()
+        self._reading.runs = iter(())  # frames that nobody handles any more hold the connection
         if self.tls is not None:
             self.tls.lost(self._reason)
         self._handlers.on_lost(self, self._reason)

@@ -101,6 +101,8 @@ class TlsLayer:
             self.failure = TlsError(f"the connection ended during the handshake ({reason})", remedy)
         if self.secured is not None and not self.secured.done():
             self.secured.set_exception(self.failure or ConnectionError(reason))
+        if self.failure is not None:
+            self.failure.__traceback__ = self.failure.__context__ = None  # they hold all that has arrived
 
     def _plain(self) -> bytes:
         parts: list[bytes] = []
