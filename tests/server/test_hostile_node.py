@@ -141,7 +141,9 @@ def test_a_broker_that_leaves_cannot_join_before_it_has_left():
     broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
     broker.handle("n", RemoveReq("1"), now=0.0)
     broker.handle("n", Handover("1", []), now=0.0)
-    assert broker.handle("n", Connect("2", "127.0.0.1:9"), now=0.0) == [Send("n", ConnectNack("2", "n has not left yet"))]
+    assert broker.handle("n", Connect("2", "127.0.0.1:9"), now=0.0) == [
+        Send("n", ConnectNack("2", "n has not left yet"))
+    ]
     broker.peer_reset("n")
     assert broker.router.neighbours == ["a", "n"]
 

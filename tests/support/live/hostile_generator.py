@@ -66,8 +66,8 @@ from pleach.core.messages import base as message_base
 from pleach.core.messages.base import NetworkAddress
 from pleach.core.messages.council import Amount, BrokerOnPath, Bulletin, Motion
 from pleach.core.messages.ring import DoorMessage, RingMessage
-from pleach.core.messages.swaplink import TableEntries
 from pleach.core.messages.runs import decode_all, encode_event, encode_run
+from pleach.core.messages.swaplink import TableEntries
 from pleach.core.overlay.registry import CYCLES
 from pleach.errors import FrameError, PleachError
 from support.links.fuzz_frames import mutated

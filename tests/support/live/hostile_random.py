@@ -33,8 +33,14 @@ from pleach.errors import FrameError, PleachError
 from support.links.fuzz_frames import mutated
 from support.live.broker_process import BrokerProcess, address, eventually
 from support.live.health_watch import HealthWatch
-from support.live.hostile import BUG, GROWTH_BYTES_MAX, STALL_FACTOR, STALL_SECONDS_EVER, STALL_SECONDS_MAX
-from support.live.hostile import resident_bytes
+from support.live.hostile import (
+    BUG,
+    GROWTH_BYTES_MAX,
+    STALL_FACTOR,
+    STALL_SECONDS_EVER,
+    STALL_SECONDS_MAX,
+    resident_bytes,
+)
 from support.live.hostile_generator import Generator, Vocabulary
 from support.live.hostile_http import FOLLOWED, GET_PATHS, POST, TWO_HOSTS, TWO_LENGTHS
 from support.live.hostile_wire import Connection, connected, send
@@ -501,7 +507,9 @@ async def _block(chain: Chain, verdict: RandomVerdict, sessions: int, seed: int)
 
 
 def _judge(chain: Chain, verdict: RandomVerdict, base: dict[str, int], seed: int) -> None:
-    replay = f"python tests/long_run.py hostile --connections 0 --kinds {chain.kind} --random {BLOCK_SESSIONS} --seed {seed}"
+    replay = (
+        f"python tests/long_run.py hostile --connections 0 --kinds {chain.kind} --random {BLOCK_SESSIONS} --seed {seed}"
+    )
     codes, bugs = chain.codes(), chain.bugs()
     verdict.expect(not codes, f"ended: {codes}; {replay}")
     for name, log in bugs.items():
