@@ -88,6 +88,11 @@ class ClientDoor(Feature):
         self._connections[principal.name] += 1
         self._principals[hello.node] = principal.name
 
+    def visitor(self, connection: DoorConnection) -> str:
+        """The principal of a connection that was let in; empty for others."""
+        visit = self._visits.get(connection)
+        return visit.principal if visit is not None else ""
+
     def left(self, connection: DoorConnection) -> None:
         """A connection has ended."""
         self._desk.forget(connection)
