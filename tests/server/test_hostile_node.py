@@ -15,12 +15,14 @@ from pleach.core.messages import (
     Bulletin,
     Connect,
     ConnectNack,
+    CycleRefused,
     Deliver,
     HandedClient,
     Handover,
     Install,
     Left,
     Lock,
+    LockCycle,
     LockNack,
     NeighbourAddress,
     NeighbourReport,
@@ -188,6 +190,23 @@ def test_a_lock_of_who_is_no_neighbour_or_no_third_broker_is_refused(a):
     except ProtocolError:
         return
     assert answer == [Send("n", LockNack("2", "b and n are not linked"))]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (["c", "n", "b"], "b and n are not linked"),
+        (["n", "b", "a"], "b and n are not linked"),
+        (["a", "n", "b"], "a and b are linked already"),
+    ],
+)
+def test_a_lock_of_a_cycle_that_is_none_is_refused(path, reason):
+    broker = Broker("b", RoutingConfig(), neighbours=["a", "n"], machines=machines("causal"))
+    for message in (RemoveReq("1"), Handover("1", []), Left("1")):
+        broker.handle("n", message, now=0.0)
+    answer = broker.handle("n", LockCycle("2", path, 1, "advanced-coordinated", "127.0.0.1:9"), now=0.0)
+    assert answer == [Send("n", CycleRefused("2", reason))]
+    assert not broker.operation
 
 
 def test_a_lock_for_a_link_that_is_there_is_refused():

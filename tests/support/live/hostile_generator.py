@@ -1,7 +1,7 @@
 """Random hostile sessions: a port, a Hello of any role and name, then frames and messages of every type, and bytes.
 
-Instances of every message are made from the types of its fields: mostly values that some broker could send, so that they
-get beyond the decoder, and among them the largest and smallest numbers, names of others and of nobody, and what no
+Instances of every message are made from the types of its fields: mostly values that some broker could send, so that
+they get beyond the decoder, and among them the largest and smallest numbers, names of others and of nobody, and what no
 type allows. What a broker answers is looked through for names of operations, and for epochs, which are then said to it.
 """
 

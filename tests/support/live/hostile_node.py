@@ -1,4 +1,4 @@
-"""Random hostile sessions against a broker process without its sockets: thousands in a minute, on a clock that is turned.
+"""Random hostile sessions against a broker process without its sockets: thousands in a minute, on a made-up clock.
 
 Connections, daemon, node, disk and features are the real ones; only transports are made up, and what is dialled. So an
 exception that no peer may cause is found here in seconds, with the seed that replays it. After each block of sessions
@@ -90,6 +90,7 @@ CERTIFICATE = issue(
 ).certificate.public_bytes(Encoding.DER)
 SESSIONS_PER_BLOCK = 200
 TURNS_MAX = 5_000
+STALL_SECONDS_MAX = 2.0  # on a machine that others use, too
 
 
 @dataclass
@@ -98,7 +99,7 @@ class Findings:
 
     sessions: int = 0
     seconds: float = 0.0
-    refused: int = 0
+    slowest_seconds: float = 0.0  # in one turn of the loop
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
 
@@ -301,8 +302,16 @@ class Block:
         asyncio.get_running_loop().call_soon(self._feed, connection, encode_frame(hello))
 
     def _feed(self, connection: Connection, data: bytes) -> None:
+        started = time.perf_counter()
         if not connection.is_closing:
             connection.data_received(data)
+        self._note_stall(time.perf_counter() - started)
+
+    def _note_stall(self, seconds: float) -> None:
+        """What takes this long in one turn of the loop lets everybody else wait."""
+        self.findings.slowest_seconds = max(self.findings.slowest_seconds, seconds)
+        if seconds > STALL_SECONDS_MAX:
+            self.findings.add(f"{seconds:.2f} s in one turn", self.where)
 
     # The block ---------------------------------------------------------------------------------------------------
 
@@ -314,7 +323,7 @@ class Block:
         honest = self._clients = self._honest(daemon) if self._is_judged else ()
         try:
             for number in range(sessions):
-                self.where = f"--kind {self.kind} --seed {self.seed}, session {number}"
+                self.where = f"--kinds {self.kind} --blocks 1 --seed {self.seed}, session {number}"
                 try:
                     await self._session(daemon)
                     await self._pass_time(daemon)
@@ -406,8 +415,10 @@ class Block:
             for client in self._clients:
                 client.connection.data_received(encode_frame(Ping()))
             self.now += self.rng.choice((0.1, 0.6, 2.0, *((10.0, 100.0) if not self._clients else ())))
+            started = time.perf_counter()
             daemon.node.endpoint.fire(now=self.now)
             daemon.node.tick()
+            self._note_stall(time.perf_counter() - started)
             await self._settle(daemon)
 
     def _ask_something(self, daemon: Daemon) -> None:
@@ -531,7 +542,7 @@ def run_block(kind: str, seed: int, findings: Findings, sessions: int = SESSIONS
             stack.enter_context(mock.patch.object(stand_in_host, "_loaded", _no_process))
             asyncio.run(block.run(sessions))
     except Exception as error:  # noqa: BLE001 - what is looked for
-        findings.add(error, f"--kind {kind} --seed {seed}")
+        findings.add(error, f"--kinds {kind} --blocks 1 --seed {seed}")
     finally:
         findings.seconds += time.monotonic() - started
         shutil.rmtree(place, ignore_errors=True)

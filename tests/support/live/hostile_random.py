@@ -1,4 +1,4 @@
-"""Random hostile sessions against chains of real brokers, one chain for each kind of settings, while honest clients work.
+"""Random hostile sessions against chains of real brokers, one for each kind of settings, while honest clients work.
 
     a ── b ── c ── n        n is hostile, and a neighbour that c expects; clients publish at a and b, and read at both
 
@@ -424,7 +424,7 @@ class Chain:
     def end(self) -> dict[str, int]:
         """Stop all, also stand-ins that were started; returns exit codes that are not 0."""
         codes = {}
-        for name, broker in self.brokers.items():
+        for broker in self.brokers.values():
             if broker.process.poll() is None:
                 broker.signal(signal.SIGKILL if self.kind == "ring" else signal.SIGTERM)
         for name, broker in self.brokers.items():

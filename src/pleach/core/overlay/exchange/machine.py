@@ -180,11 +180,20 @@ class ExchangeMachine:
         known = ", ".join(self._parts)
         return "" if cycle.protocol in self._parts else f"{self._context.name} knows no {cycle.protocol!r}, but {known}"
 
+    def _why_not_linked(self, cycle: Cycle, sender: Node) -> str:
+        """Behind u: why this broker cannot be on the cycle; empty where it can."""
+        name, neighbours = self._context.name, self._context.router.neighbours
+        if cycle.v == name and cycle.u in neighbours:
+            return f"{cycle.u} and {name} are linked already"
+        beside = [sender, *cycle.path[cycle.path.index(name) + 1 :][:1]]
+        missing = next((each for each in beside if each not in neighbours), None)
+        return "" if missing is None else f"{name} and {missing} are not linked"
+
     def _lock(self, sender: Node, lock: LockCycle) -> Reaction:
         cycle = Cycle.of(lock)
         if lock.operation == self.operation:
             raise ProtocolError(self._context.name, sender, lock, "this broker is locked for it already")
-        if reason := self._why_no_part(cycle):
+        if reason := self._why_no_part(cycle) or self._why_not_linked(cycle, sender):
             return Reaction([Send(sender, CycleRefused(lock.operation, reason))])
         if busy := self._context.locked_for():
             reason = f"{self._context.name} is locked for operation {busy}"
@@ -194,9 +203,6 @@ class ExchangeMachine:
             taken = self._take_part(cycle, lock.address)
             return Reaction([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
         following = lock.path[lock.path.index(self._context.name) + 1]
-        if following not in self._context.router.neighbours:
-            reason = f"{self._context.name} and {following} are not linked"
-            return Reaction([Send(sender, CycleRefused(lock.operation, reason))])
         return Reaction([*self._take_part(cycle, lock.address), Send(following, lock)])
 
     def _begin(self, now: float) -> Reaction:
