@@ -27,7 +27,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -38,6 +38,20 @@ from pleach.access.tokens import TokenSettings, TokenSubject, TokenVerifier
 from pleach.core.access.rights import NOTHING, Rights
 from pleach.core.events.language import check_filter
 from pleach.errors import AccessError, FilterError, place_and_reason
+
+
+class KeyProof(NamedTuple):
+    public: bytes
+
+
+class TokenProof(NamedTuple):
+    """`fingerprint`: of the issuer and its keys, by which the token was verified."""
+
+    subject: str
+    fingerprint: bytes
+
+
+Proof: TypeAlias = Identity | KeyProof | TokenProof  # what a log-in has shown
 
 FILE_BYTES_MAX = 64 * 1_048_576
 NAME_BYTES_MAX = 255
@@ -103,6 +117,22 @@ class Access:
             raise AccessError("tokens are not accepted here", "log in by a certificate or a key")
         subject = self._verifier.verify(token)
         return self._principals.get(self._subjects.get(subject.subject, "")), subject
+
+    def proof_of(self, subject: TokenSubject) -> TokenProof:
+        """Of a token that was verified just now."""
+        assert self._verifier is not None
+        return TokenProof(subject.subject, self._verifier.fingerprint)
+
+    def of_proof(self, proof: Proof) -> Principal | None:
+        """Whose a log-in is by this file: credentials may be others than when it was made."""
+        match proof:
+            case Identity():
+                return self.of_certificate(proof)
+            case KeyProof(public):
+                return self.of_key(public)
+            case TokenProof(subject, fingerprint):
+                is_verified = self._verifier is not None and self._verifier.fingerprint == fingerprint
+                return self._principals.get(self._subjects.get(subject, "")) if is_verified else None
 
     def rights_of(self, principal: str, client: str) -> Rights:
         """The rights of a client that this principal has logged in as."""
