@@ -13,13 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import pleach
+from pleach.client.reader import Reader
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Ack, Bye, Challenge, Data, FrameReader, Hello, Login, LoginKind, Ping, encode_frame
+from pleach.core.links.frames import Bye, Challenge, Data, FrameReader, Hello, Login, LoginKind, Ping, encode_frame
 from pleach.core.messages import Attach, Deliver, Detach, Publish, RequestHost, Subscribe, encode
 from pleach.core.messages.runs import decode_all
+from pleach.errors import ClientError, PublishRefusedError
+from pleach.net.addresses import parse_addresses
+from pleach.net.client_login import Entry
 from support.access.keyring import Keyring
-from support.live.daemons import Running, chain
+from support.live.daemons import Running
 from support.live.numbered_events import address, run
 from support.live.tiny_broker import until
 
@@ -65,7 +69,7 @@ class Raw:
         if login is not None:
             self.say(login.opening(self.name))
             if login.awaits_challenge:
-                await self.until(lambda: self.of(Challenge))
+                await until(lambda: self.of(Challenge))
                 self.say(login.answer(self.of(Challenge)[-1], b"", self.name))
         if hello:
             self.say(Hello(self.name, self.epoch, 0, 0, 1, role="client"))
@@ -99,8 +103,11 @@ class Raw:
     def got(self):
         return [m.event.attributes for m in self.messages if isinstance(m, Deliver)]
 
-    async def until(self, condition):
-        await until(condition)
+    async def until_ended(self):
+        await until(lambda: None in self.heard)
+
+    async def until_greeted(self):
+        await until(lambda: self.of(Hello))
 
     @property
     def is_ended(self):
@@ -132,7 +139,7 @@ def test_a_strangers_token_for_another_kind_of_key_does_not_end_the_broker(tmp_p
                 forged = f"{part({'alg': algorithm})}.{part({'sub': 's'})}.AAAA"
                 raw = await Raw("alice").open(running, hello=False)
                 raw.say(Login(LoginKind.TOKEN, "alice", forged.encode()))
-                await until(lambda: raw.is_ended)
+                await raw.until_ended()
                 assert raw.of(Bye)
                 await raw.close()
             assert running.daemons["a"]._exit_code == 0
@@ -177,7 +184,7 @@ def test_a_key_that_is_replaced_is_good_for_nothing_any_more(tmp_path, keys):
     async def story():
         async with one(tmp_path, keys) as running:
             raw = await Raw("alice").open(running, keys.login("alice"))
-            await until(lambda: raw.of(Hello))
+            await raw.until_greeted()
             del keys._keys["alice"]
             keys.write(alice=EVERYTHING)  # another key
             reload(running)
@@ -202,48 +209,81 @@ def test_who_asks_for_a_component_does_not_change_the_rights_of_a_client(tmp_pat
     run(story())
 
 
+def test_a_connection_in_the_name_of_a_component_does_not_speak_for_it(tmp_path, keys):
+    keys.write(mallory="names = ['*']", adder=f"names = []\ncomponents = ['sum']\n{EVERYTHING}", bob=EVERYTHING)
+
+    async def story():
+        async with one(tmp_path, keys) as running, connected(running, keys, "bob") as bob:
+            mine = await bob.subscribe("TRUE")
+            raw = await Raw("sum").open(running, keys.login("mallory"))
+            await raw.until_greeted()
+            request = RequestHost("op", "sum", "running-sum", [parse_filter("EXISTS amount")], incarnation=1)
+            assert not (await running.node("a").operations.request(request)).refusal
+            raw.tell(Attach(), Publish(Event(EventId("sum", raw.epoch, 1), {"sums": "sum", "total": 7}, b"")))
+            await bob.publish({"amount": 1})
+            assert [(await mine.next()).attributes.get("total") for _ in range(2)] == [None, 1]
+            await raw.until_ended()
+            await raw.close()
+
+    run(story())
+
+
 def test_a_rate_is_not_evaded_by_connecting_again(tmp_path, keys):
     keys.write(p=f"names = ['p-*']\n{EVERYTHING}\nquotas = {{ events_per_second = 100 }}")
+
+    async def one_more(running, number):
+        raw = await Raw(f"p-{number}").open(running, keys.login("p"))
+        await raw.until_greeted()
+        ids = (EventId(raw.name, raw.epoch, n) for n in range(1, 501))
+        raw.tell(Attach(), *(Publish(Event(each, {"n": 1}, b"")) for each in ids))
+        await raw.writer.drain()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await until(lambda: len(raw.messages) > 1)
+        await raw.close()
 
     async def story():
         async with one(tmp_path, keys) as running:
             events, began = running.node("a").counters.events, time.monotonic()
-            for turn in range(20):
-                raw = await Raw(f"p-{turn}").open(running, keys.login("p"))
-                await until(lambda: raw.of(Hello))
-                ids = (EventId(raw.name, raw.epoch, n) for n in range(1, 501))
-                raw.tell(Attach(), *(Publish(Event(each, {"n": 1}, b"")) for each in ids))
-                await raw.writer.drain()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(0.1):
-                        await until(lambda: len(raw.messages) > 1)
-                await raw.close()
-            assert events.publishes <= 600 + 100 * (time.monotonic() - began), (
-                "what had arrived in one read, and its rate"
-            )
+            for number in range(20):
+                await one_more(running, number)
+            most = 600 + 100 * (time.monotonic() - began)
+            assert events.publishes <= most, "what had arrived in one read, and its rate"
+
+    run(story())
+
+
+def test_a_reader_has_the_principal_of_its_client(tmp_path, keys):
+    """Both may use the name. What waits was chosen by the rights of the one that has logged in."""
+    names = "names = ['shared']"
+    keys.write(alice=f"{names}\n{EVERYTHING}", mallory=f"{names}\nsubscribe = 'n < 3'")
+
+    async def story():
+        async with one(tmp_path, keys) as running:
+            place = parse_addresses(address(running, "a"))
+            alice = Reader("shared", place, patience=5.0, entry=Entry(login=keys.login("alice")))
+            position = await asyncio.to_thread(alice.subscribe, parse_filter("n >= 0"), 1)
+            mallory = Reader("shared", place, patience=1.0, entry=Entry(login=keys.login("mallory")))
+            with pytest.raises(ClientError):
+                await asyncio.to_thread(mallory.reach, position)
+            await asyncio.to_thread(alice.reach, position)
 
     run(story())
 
 
 def test_a_narrower_right_to_publish_holds_for_runs_that_passed_before(tmp_path, keys):
-    keys.write(alice="publish = 'TRUE'", bob="subscribe = 'TRUE'")
+    keys.write(alice="publish = 'TRUE'")
+
+    async def refusals(alice):
+        futures = [await alice.publish_windowed({"n": n % 2}) for n in range(100)]
+        ends = await asyncio.gather(*futures, return_exceptions=True)
+        return sum(isinstance(end, PublishRefusedError) for end in ends)
 
     async def story():
-        async with (
-            one(tmp_path, keys) as running,
-            connected(running, keys, "alice") as alice,
-            connected(running, keys, "bob") as bob,
-        ):
-            mine = await bob.subscribe("TRUE")
-            ends = await asyncio.gather(
-                *[await alice.publish_windowed({"n": n % 2}) for n in range(100)], return_exceptions=True
-            )
-            assert not any(isinstance(e, Exception) for e in ends)
-            keys.write(alice="publish = 'n = 0'", bob="subscribe = 'TRUE'")
+        async with one(tmp_path, keys) as running, connected(running, keys, "alice") as alice:
+            assert await refusals(alice) == 0
+            keys.write(alice="publish = 'n = 0'")
             reload(running)
-            ends = await asyncio.gather(
-                *[await alice.publish_windowed({"n": n % 2}) for n in range(100)], return_exceptions=True
-            )
-            assert sum(isinstance(e, Exception) for e in ends) == 50
+            assert await refusals(alice) == 50
 
     run(story())

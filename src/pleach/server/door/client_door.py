@@ -2,7 +2,8 @@
 
 Rule 1: the core decides by the rights that it was told last (`Permit`), which are in its journal; this feature tells
         them: when a client connects, before its Hello is handled; when the access file is read again, for all clients,
-        absent ones too, and those that are gone while something waits for them; when a client or a component arrives from another broker, in the same turn.
+        absent ones too, and those that are gone while something waits for them; when a client or a component arrives
+        from another broker, in the same turn.
 Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token expires. So is
         who has logged in with what the file no longer has: a key that was replaced, a token of another issuer.
 Rule 3: a reader has the log-in of the principal that the client itself has: what waits was chosen by its rights.
@@ -61,7 +62,7 @@ class ClientDoor(Feature):
     ) -> None:
         """Raises AccessError where the file is not valid. `certificate`: of this broker, DER; empty without TLS."""
         self._broker, self._endpoint, self._committer = parts.broker, parts.endpoint, parts.committer
-        self._directory, self._links = parts.directory, parts.links
+        self._directory = parts.directory
         self._clock, self._wall_clock = parts.clock, wall_clock
         self._counters = parts.counters.door
         self._file = file
@@ -156,7 +157,7 @@ class ClientDoor(Feature):
             self._permit_component(message.component)
 
     def _is_client(self, name: Node) -> bool:
-        return name in self._links or (name in self._broker.sessions and name not in self._broker.hosting.here)
+        return name in self._broker.sessions and name not in self._broker.hosting.here
 
     def message_handled(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
         """The broker judges those who arrive by its own file, right behind the message that they arrive with."""
