@@ -72,9 +72,22 @@ class PrincipalQuotas(Feature):
         allowance.events -= events
         allowance.bytes -= size
         if allowance.is_spent(quotas) and client in self._links:
-            self._counters.slowed += client not in self._slowed
-            self._slowed[client] = principal
-            self._links[client].pause(Pause.QUOTA)
+            self._slow(client, principal)
+
+    def _slow(self, client: Node, principal: Principal) -> None:
+        self._counters.slowed += client not in self._slowed
+        self._slowed[client] = principal
+        self._links[client].pause(Pause.QUOTA)
+
+    def connected(self, peer: Node) -> None:
+        """What a principal has spent on other connections, and on former ones, counts on this one."""
+        principal = self._principal_of(peer)
+        allowance = self._allowances.get(principal.name) if principal is not None else None
+        if principal is None or allowance is None:
+            return
+        allowance.refill(principal.quotas, self._clock())
+        if allowance.is_spent(principal.quotas):
+            self._slow(peer, principal)
 
     def before_tick(self, now: float) -> None:
         for client, principal in list(self._slowed.items()):
