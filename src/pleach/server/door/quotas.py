@@ -48,7 +48,7 @@ class PrincipalQuotas(Feature):
     # Rates -----------------------------------------------------------------------------------------------------
 
     def connected(self, peer: Node) -> None:
-        """Who has overdrawn does not get rid of it by a new connection."""
+        """What a principal has spent on other connections, and on former ones, counts on this one."""
         self._spend(peer, 0, 0)
 
     def message_received(self, sender: Node, message: Message) -> None:
@@ -72,22 +72,9 @@ class PrincipalQuotas(Feature):
         allowance.events -= events
         allowance.bytes -= size
         if allowance.is_spent(quotas) and client in self._links:
-            self._slow(client, principal)
-
-    def _slow(self, client: Node, principal: Principal) -> None:
-        self._counters.slowed += client not in self._slowed
-        self._slowed[client] = principal
-        self._links[client].pause(Pause.QUOTA)
-
-    def connected(self, peer: Node) -> None:
-        """What a principal has spent on other connections, and on former ones, counts on this one."""
-        principal = self._principal_of(peer)
-        allowance = self._allowances.get(principal.name) if principal is not None else None
-        if principal is None or allowance is None:
-            return
-        allowance.refill(principal.quotas, self._clock())
-        if allowance.is_spent(principal.quotas):
-            self._slow(peer, principal)
+            self._counters.slowed += client not in self._slowed
+            self._slowed[client] = principal
+            self._links[client].pause(Pause.QUOTA)
 
     def before_tick(self, now: float) -> None:
         for client, principal in list(self._slowed.items()):
