@@ -18,13 +18,25 @@ from pleach.core.access import client_access
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Bye, Challenge, Data, FrameReader, Hello, Login, LoginKind, Ping, encode_frame
-from pleach.core.messages import Attach, Deliver, Detach, Publish, RequestHost, Subscribe, Subscribed, encode
+from pleach.core.messages import (
+    Attach,
+    Deliver,
+    Detach,
+    Halt,
+    Halted,
+    Publish,
+    RequestHost,
+    RequestMove,
+    Subscribe,
+    Subscribed,
+    encode,
+)
 from pleach.core.messages.runs import decode_all
 from pleach.errors import ClientError, PublishRefusedError
 from pleach.net.addresses import parse_addresses
 from pleach.net.client_login import Entry
 from support.access.keyring import Keyring
-from support.live.daemons import Running
+from support.live.daemons import Running, chain
 from support.live.numbered_events import address, run
 from support.live.tiny_broker import until
 
@@ -323,5 +335,33 @@ def test_an_event_is_charged_once_also_where_its_run_is_taken_apart(tmp_path, ke
             await bob.subscribe("TRUE")
             await asyncio.gather(*[await publisher.publish_windowed({"h": 1}) for _ in range(900)])
             assert running.node("a").counters.door.slowed == 0
+
+    run(story())
+
+
+def test_who_waits_under_the_name_of_a_client_that_moves_here_gets_no_more_than_its_own_right(tmp_path, keys):
+    """Both may use the name. The one that is connected is the one that is judged."""
+    names = "names = ['shared']"
+    keys.write(p="publish = 'TRUE'", alice=f"{names}\n{EVERYTHING}", mallory=f"{names}\nsubscribe = 'n < 3'")
+
+    async def story():
+        async with chain(tmp_path, access=keys.settings) as running, connected(running, keys, "p", "c") as publisher:
+            alice = await Raw("shared").open(running, keys.login("alice"))
+            alice.tell(Attach(), Subscribe("mine", parse_filter("n >= 0")))
+            await until(lambda: len(alice.messages) == 2)
+            mallory = await Raw("shared").open(running, keys.login("mallory"), "b")
+            await mallory.until_greeted()
+            moving = asyncio.ensure_future(
+                running.node("a").operations.request(RequestMove("move", "shared", ["a", "b"]))
+            )
+            await until(lambda: any(isinstance(message, Halt) for message in alice.messages))
+            alice.tell(Halted(alice.messages[-1].operation))
+            assert not (await moving).refusal
+            for n in (9, 1):
+                await publisher.publish({"n": n})
+            await until(lambda: mallory.say(Ping()) or {"n": 1} in mallory.got)
+            assert mallory.got == [{"n": 1}]
+            for raw in (alice, mallory):
+                await raw.close()
 
     run(story())

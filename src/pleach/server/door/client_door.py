@@ -150,11 +150,11 @@ class ClientDoor(Feature):
         self._tell(component, *self._file_on_component(component))
 
     def _file_on(self, client: Node) -> tuple[str, Rights]:
-        """The principal of a client that is known here, and its rights by the file."""
+        """The principal of a client that is known here, and its rights by the file. Who is connected counts first."""
         if client in self._broker.hosting.here:
             return self._file_on_component(client)
         known = self._broker.sessions.access_of(client)
-        principal = (known.principal if known is not None else "") or self._present.get(client, "")
+        principal = self._present.get(client) or (known.principal if known is not None else "")
         return principal, self.access.rights_of(principal, client)
 
     def _file_on_component(self, component: Node) -> tuple[str, Rights]:
