@@ -14,16 +14,29 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import pleach
 from pleach.client.reader import Reader
+from pleach.core.access import client_access
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Bye, Challenge, Data, FrameReader, Hello, Login, LoginKind, Ping, encode_frame
-from pleach.core.messages import Attach, Deliver, Detach, Publish, RequestHost, Subscribe, encode
+from pleach.core.messages import (
+    Attach,
+    Deliver,
+    Detach,
+    Halt,
+    Halted,
+    Publish,
+    RequestHost,
+    RequestMove,
+    Subscribe,
+    Subscribed,
+    encode,
+)
 from pleach.core.messages.runs import decode_all
 from pleach.errors import ClientError, PublishRefusedError
 from pleach.net.addresses import parse_addresses
 from pleach.net.client_login import Entry
 from support.access.keyring import Keyring
-from support.live.daemons import Running
+from support.live.daemons import Running, chain
 from support.live.numbered_events import address, run
 from support.live.tiny_broker import until
 
@@ -285,5 +298,70 @@ def test_a_narrower_right_to_publish_holds_for_runs_that_passed_before(tmp_path,
             keys.write(alice="publish = 'n = 0'")
             reload(running)
             assert await refusals(alice) == 50
+
+    run(story())
+
+
+def test_who_connects_under_many_names_does_not_take_the_rights_of_who_has_logged_in(tmp_path, keys, monkeypatch):
+    """A broker remembers so many clients that are not attached; one that is connected needs no memory."""
+    monkeypatch.setattr(client_access, "EXPECTED_MAX", 4)
+    keys.write(bob=EVERYTHING, mallory="names = ['m-*']")
+
+    async def story():
+        async with one(tmp_path, keys) as running:
+            raw = await Raw("bob").open(running, keys.login("bob"))
+            await raw.until_greeted()
+            for number in range(5):
+                other = await Raw(f"m-{number}").open(running, keys.login("mallory"))
+                await other.until_greeted()
+                await other.close()
+            raw.tell(Attach(), Subscribe("mine", parse_filter("TRUE")))
+            await until(lambda: len(raw.messages) == 2)
+            assert isinstance(raw.messages[1], Subscribed)
+            await raw.close()
+
+    run(story())
+
+
+def test_an_event_is_charged_once_also_where_its_run_is_taken_apart(tmp_path, keys):
+    keys.write(p=f"{EVERYTHING}\nquotas = {{ events_per_second = 1000 }}", bob="subscribe = 'TRUE'\nhidden = ['h']")
+
+    async def story():
+        async with (
+            one(tmp_path, keys) as running,
+            connected(running, keys, "bob") as bob,
+            connected(running, keys, "p") as publisher,
+        ):
+            await bob.subscribe("TRUE")
+            await asyncio.gather(*[await publisher.publish_windowed({"h": 1}) for _ in range(900)])
+            assert running.node("a").counters.door.slowed == 0
+
+    run(story())
+
+
+def test_who_waits_under_the_name_of_a_client_that_moves_here_gets_no_more_than_its_own_right(tmp_path, keys):
+    """Both may use the name. The one that is connected is the one that is judged."""
+    names = "names = ['shared']"
+    keys.write(p="publish = 'TRUE'", alice=f"{names}\n{EVERYTHING}", mallory=f"{names}\nsubscribe = 'n < 3'")
+
+    async def story():
+        async with chain(tmp_path, access=keys.settings) as running, connected(running, keys, "p", "c") as publisher:
+            alice = await Raw("shared").open(running, keys.login("alice"))
+            alice.tell(Attach(), Subscribe("mine", parse_filter("n >= 0")))
+            await until(lambda: len(alice.messages) == 2)
+            mallory = await Raw("shared").open(running, keys.login("mallory"), "b")
+            await mallory.until_greeted()
+            moving = asyncio.ensure_future(
+                running.node("a").operations.request(RequestMove("move", "shared", ["a", "b"]))
+            )
+            await until(lambda: any(isinstance(message, Halt) for message in alice.messages))
+            alice.tell(Halted(alice.messages[-1].operation))
+            assert not (await moving).refusal
+            for n in (9, 1):
+                await publisher.publish({"n": n})
+            await until(lambda: mallory.say(Ping()) or {"n": 1} in mallory.got)
+            assert mallory.got == [{"n": 1}]
+            for raw in (alice, mallory):
+                await raw.close()
 
     run(story())

@@ -71,6 +71,7 @@ class ClientDoor(Feature):
         self._visits: dict[DoorConnection, Visit] = {}
         self._connections: Counter[str] = Counter()  # by principal
         self._principals: dict[Node, str] = {}  # of clients whose Hello is being handled
+        self._present: dict[Node, str] = {}  # principals of clients that are connected
 
     # Connections, as the daemon meets them ---------------------------------------------------------------------
 
@@ -123,7 +124,11 @@ class ClientDoor(Feature):
 
     def connected(self, peer: Node) -> None:
         if (principal := self._principals.pop(peer, None)) is not None:
+            self._present[peer] = principal
             self._permit(peer, principal)
+
+    def disconnected(self, peer: Node, now: float) -> None:
+        self._present.pop(peer, None)
 
     # Rights ----------------------------------------------------------------------------------------------------
 
@@ -145,11 +150,11 @@ class ClientDoor(Feature):
         self._tell(component, *self._file_on_component(component))
 
     def _file_on(self, client: Node) -> tuple[str, Rights]:
-        """The principal of a client that is known here, and its rights by the file."""
+        """The principal of a client that is known here, and its rights by the file. Who is connected counts first."""
         if client in self._broker.hosting.here:
             return self._file_on_component(client)
         known = self._broker.sessions.access_of(client)
-        principal = known.principal if known is not None else ""
+        principal = self._present.get(client) or (known.principal if known is not None else "")
         return principal, self.access.rights_of(principal, client)
 
     def _file_on_component(self, component: Node) -> tuple[str, Rights]:
