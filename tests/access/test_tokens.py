@@ -52,11 +52,20 @@ def test_a_session_ends_when_its_token_would_be_refused() -> None:
         {"sub": None},
         {"sub": ""},
         {"nbf": time.time() + 600},
+        {"exp": 10**400},
+        {"exp": "9" * 400},
     ],
 )
 def test_other_claims_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(AccessError):
         TokenVerifier(SETTINGS, PEM).verify(jwt.encode(claims(**changes), KEY, "ES256"))
+
+
+@pytest.mark.parametrize("algorithm", ["EdDSA", "ES384", "RS256", "PS256"])
+def test_an_algorithm_for_another_kind_of_key_is_refused(algorithm: str) -> None:
+    header, rest = base64.urlsafe_b64encode(json.dumps({"alg": algorithm}).encode()).rstrip(b"=").decode(), "e30.AAAA"
+    with pytest.raises(AccessError, match="malformed"):  # and nothing is told of the key
+        TokenVerifier(SETTINGS, PEM).verify(f"{header}.{rest}")
 
 
 def test_another_key_is_refused() -> None:

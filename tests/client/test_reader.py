@@ -1,6 +1,7 @@
 """A subscription that is read in ranges: nothing is lost or doubled, whatever happens between two looks at it."""
 
 import asyncio
+import shutil
 import time
 
 import pytest
@@ -174,7 +175,7 @@ def test_a_broker_without_memory_is_an_error_and_no_silent_beginning(tmp_path):
             reader = reader_at(running, "a")
             place = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
             await running.stop("a")
-            (tmp_path / "a" / "pleach.db").unlink()
+            shutil.rmtree(tmp_path / "a")
             await running.start("a")
             with pytest.raises(SessionLostError, match=r"nothing is known|memory"):
                 await asyncio.to_thread(reader.reach, place)

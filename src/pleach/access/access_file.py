@@ -24,20 +24,35 @@ Rule 2: the file is taken as a whole or not at all: the first thing that is wron
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from pleach.access.identity import Identity, IdentityKind
 from pleach.access.keys import read_public_key
-from pleach.access.principals import EVERY_TENANT, NO_QUOTAS, TENANTS_MAY, Principal, Quotas, RightTexts, Verb
+from pleach.access.principals import ANY, EVERY_TENANT, NO_QUOTAS, TENANTS_MAY, Principal, Quotas, RightTexts, Verb
 from pleach.access.tokens import TokenSettings, TokenSubject, TokenVerifier
 from pleach.core.access.rights import NOTHING, Rights
 from pleach.core.events.language import check_filter
 from pleach.errors import AccessError, FilterError, place_and_reason
+
+
+class KeyProof(NamedTuple):
+    public: bytes
+
+
+class TokenProof(NamedTuple):
+    """`fingerprint`: of the issuer and its keys, by which the token was verified."""
+
+    subject: str
+    fingerprint: bytes
+
+
+Proof: TypeAlias = Identity | KeyProof | TokenProof  # what a log-in has shown
 
 FILE_BYTES_MAX = 64 * 1_048_576
 NAME_BYTES_MAX = 255
@@ -103,6 +118,22 @@ class Access:
             raise AccessError("tokens are not accepted here", "log in by a certificate or a key")
         subject = self._verifier.verify(token)
         return self._principals.get(self._subjects.get(subject.subject, "")), subject
+
+    def proof_of(self, subject: TokenSubject) -> TokenProof:
+        """Of a token that was verified just now."""
+        assert self._verifier is not None
+        return TokenProof(subject.subject, self._verifier.fingerprint)
+
+    def of_proof(self, proof: Proof) -> Principal | None:
+        """Whose a log-in is by this file: credentials may be others than when it was made."""
+        match proof:
+            case Identity():
+                return self.of_certificate(proof)
+            case KeyProof(public):
+                return self.of_key(public)
+            case TokenProof(subject, fingerprint):
+                is_verified = self._verifier is not None and self._verifier.fingerprint == fingerprint
+                return self._principals.get(self._subjects.get(subject, "")) if is_verified else None
 
     def rights_of(self, principal: str, client: str) -> Rights:
         """The rights of a client that this principal has logged in as."""
@@ -170,8 +201,18 @@ def _principal(name: str, table: PrincipalTable, *, is_strict: bool) -> Principa
     if not 0 < len(name.encode()) <= NAME_BYTES_MAX or not name.isprintable():
         reason = f"principals.{name[:40]!r}: no name of a principal"
         raise AccessError(reason, f"1 to {NAME_BYTES_MAX} bytes of printable text")
-    for key, text in (("tenant", table.tenant), *(("names", each) for each in table.names or (name,))):
-        _check_name(name, key, text)
+    _check_name(name, "tenant", table.tenant)
+    for key, patterns in (
+        ("names", table.names if table.names is not None else (name,)),
+        ("components", table.components),
+    ):
+        for pattern in patterns:
+            _check_pattern(name, key, pattern)
+    if table.names is None and ANY in name:
+        raise AccessError(f"principals.{name}.names: missing", f"{name!r} would stand for many names: say which")
+    for key, most in msgspec.structs.asdict(table.quotas).items():
+        if not 0 <= most < math.inf:
+            raise AccessError(f"principals.{name}.quotas.{key}: {most} is no quota", "a number; 0 is no limit")
     if table.tenant not in ("", EVERY_TENANT) and (beyond := sorted({*table.verbs} - TENANTS_MAY)):
         reason = f"principals.{name}.verbs: {str(beyond[0])!r} concerns all tenants, and it is of {table.tenant!r}"
         remedy = f"leave it out, or leave the tenant out; operators of a tenant may {' and '.join(sorted(TENANTS_MAY))}"
@@ -195,11 +236,18 @@ def _check_name(principal: str, key: str, text: str) -> None:
         )
 
 
+def _check_pattern(principal: str, key: str, pattern: str) -> None:
+    _check_name(principal, key, pattern)
+    if not pattern or ANY in pattern[:-1]:
+        reason = f"principals.{principal}.{key}: {pattern[:40]!r} is no name"
+        raise AccessError(reason, f"a name, or the beginning of names with {ANY} at its end")
+
+
 def _texts(name: str, table: PrincipalTable, *, is_strict: bool) -> RightTexts:
     texts = RightTexts(table.publish, table.subscribe, table.advertise or table.publish, table.hidden, is_strict)
     for key in ("publish", "subscribe", "advertise"):
-        if text := getattr(table, key):
-            _check_filter(name, key, text)
+        if key != "advertise" or table.advertise:  # else as `publish`
+            _check_filter(name, key, getattr(table, key))
     return texts
 
 

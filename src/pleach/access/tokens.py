@@ -5,7 +5,9 @@ Only asymmetric signatures are accepted, by a key that the access file names; `e
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -39,6 +41,7 @@ class TokenVerifier:
         """`keys`: the content of the file of keys. Raises AccessError."""
         self._settings = settings
         self._keys = _read_keys(keys)
+        self.fingerprint = hashlib.sha256(msgspec.json.encode(settings) + keys).digest()  # of what tokens must fit
 
     def verify(self, token: str) -> TokenSubject:
         """Raises AccessError, with a reason that tells a stranger nothing of the keys."""
@@ -62,16 +65,22 @@ class TokenVerifier:
             raise AccessError(
                 f"the token is not accepted: {error}", "ask the identity provider for a new one"
             ) from None
-        except (ValueError, TypeError, RecursionError):
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # an algorithm for other keys, for example
             raise AccessError("the token is malformed", "send a signed JWT") from None
         return _subject(claims, settings.claim)
 
 
 def _subject(claims: Mapping[str, Any], claim: str) -> TokenSubject:
-    subject, expires = claims.get(claim), claims["exp"]
+    subject = claims.get(claim)
     if not isinstance(subject, str) or not subject:
         raise AccessError(f"the token has no claim {claim!r}", "let the identity provider add it")
-    return TokenSubject(subject, float(expires) + LEEWAY_SECONDS)
+    try:
+        expires = float(claims["exp"])
+    except OverflowError:
+        expires = math.inf
+    if not math.isfinite(expires):
+        raise AccessError("the token never expires", "let the identity provider set exp to a time")
+    return TokenSubject(subject, expires + LEEWAY_SECONDS)
 
 
 def _read_keys(content: bytes) -> dict[str, Any]:

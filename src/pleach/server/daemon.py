@@ -209,7 +209,12 @@ class Daemon:
             log.warning("refused %s on the %s port: %s", connection.peername, port.value, reason)
         else:
             self._set_peer(connection, hello.node)
-            log.info("%s %s is connected from %s", port.value, hello.node, connection.peername)
+            whose = f" by principal {principal}" if (principal := self._principal_of(connection)) else ""
+            log.info("%s %s is connected from %s%s", port.value, hello.node, connection.peername, whose)
+
+    def _principal_of(self, connection: Connection) -> str:
+        door = self.node.features.get(ClientDoor)
+        return door.visitor(connection) if door is not None else ""
 
     def _log_in(self, connection: Connection, login: Login) -> None:
         door = self.node.features.get(ClientDoor)

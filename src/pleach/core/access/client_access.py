@@ -66,7 +66,7 @@ class ClientAccess(msgspec.Struct, array_like=True):
         return ClientAccess(self.principal, self.rights, (subscriptions, advertisements), self.is_pending, self.unseen)
 
     def without_names(self) -> ClientAccess:
-        return ClientAccess(self.principal, self.rights)
+        return ClientAccess(self.principal, self.rights, unseen=self.unseen)
 
 
 class ExpectedClients(msgspec.Struct):
@@ -86,6 +86,16 @@ class ExpectedClients(msgspec.Struct):
         self.expected[client] = access
         if len(self.expected) > EXPECTED_MAX:
             del self.expected[next(iter(self.expected))]
+
+    def permit(self, client: str, principal: str, rights: Rights) -> Rights | None:
+        """Other rights of a client that is not attached. Returns its former ones: something may wait for it still."""
+        access = self.expected.get(client) or ClientAccess()
+        former = access.rights
+        access = ClientAccess(access.principal, former, unseen=access.unseen)
+        access.permit(principal, rights)
+        access.is_pending = False  # it has no names
+        self.expect(client, access)
+        return former if former != rights else None
 
     def take(self, client: str) -> ClientAccess:
         """The rights of a client that attaches."""

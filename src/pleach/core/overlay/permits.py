@@ -5,6 +5,7 @@
 Rule 1: rights hold at once for all that is asked, published and delivered from now on, whatever is under way.
 Rule 2: requests are judged anew at the seam, like a request of the client: while it moves, that waits for the outcome,
         and each delivery is judged by itself.
+Rule 3: a client that is not attached may have something waiting for it, from before: that is withheld likewise.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ class Permits:
         if not message.client:
             sessions.guard(message.rights)
             return NOTHING
-        former = sessions.permit(message.client, message.principal, message.rights)
+        client = message.client
+        former = sessions.permit(client, message.principal, message.rights)
         if former is None:
             return NOTHING
-        waiting = sessions.rights_on_waiting(message.client)
-        effects = [Withhold(message.client, waiting)] if _shows_less(message.rights, former) else []
-        return Reaction(effects, on_behalf=(message.client, Rejudge()))
+        waiting = sessions.rights_on_waiting(client)
+        effects = [Withhold(client, waiting)] if _shows_less(message.rights, former) else []
+        return Reaction(effects, on_behalf=(client, Rejudge()) if client in sessions else None)
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         return NOTHING

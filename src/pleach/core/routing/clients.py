@@ -365,8 +365,10 @@ class ClientTable:
         return state.access if state is not None else self.expected.expected.get(client)
 
     def rights_on_waiting(self, client: Node) -> Rights:
-        """The rights of an attached client, for events that wait for it."""
-        return self._clients[client].access.of_waiting
+        """The rights of a client that has a permit, for events that wait for it."""
+        access = self.access_of(client)
+        assert access is not None
+        return access.of_waiting
 
     @property
     def unjudged(self) -> Sequence[Node]:
@@ -388,12 +390,11 @@ class ClientTable:
             self.expected.await_judgement(client)
 
     def permit(self, client: Node, principal: str, rights: Rights) -> Rights | None:
-        """The rights of a client from now on. Returns its former rights, if its names are to be judged by new ones."""
+        """The rights of a client from now on. Returns its former rights, if what it has is to be judged by new ones."""
         self.expected.unjudged.pop(client, None)
         state = self._clients.get(client)
         if state is None:
-            self.expected.expect(client, ClientAccess(principal, rights))
-            return None
+            return self.expected.permit(client, principal, rights)
         former, access = state.access.rights, state.access
         access.permit(principal, rights)
         self._note_screened(client)

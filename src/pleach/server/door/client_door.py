@@ -2,8 +2,11 @@
 
 Rule 1: the core decides by the rights that it was told last (`Permit`), which are in its journal; this feature tells
         them: when a client connects, before its Hello is handled; when the access file is read again, for all clients,
-        absent ones too; when a client or a component arrives from another broker, in the same turn.
-Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token expires.
+        absent ones too, and those that are gone while something waits for them; when a client or a component arrives
+        from another broker, in the same turn.
+Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token expires. So is
+        who has logged in with what the file no longer has: a key that was replaced, a token of another issuer.
+Rule 3: a reader has the log-in of the principal that the client itself has: what waits was chosen by its rights.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pleach.access.access_file import load_access
+from pleach.access.access_file import Proof, load_access
 from pleach.access.principals import Principal
 from pleach.core.access.rights import EVERYTHING, NOTHING, Rights
 from pleach.core.effects import Effect
 from pleach.core.links.frames import Bye, ByeReason, Challenge, Frame, Hello, Login
+from pleach.core.links.reading import READER
 from pleach.core.messages import Message, Node, Permit, RequestHost
 from pleach.errors import AccessError
 from pleach.server.door.login import LoginDesk, Visitor
@@ -43,6 +47,7 @@ class Visit:
 
     client: Node
     principal: str
+    proof: Proof
     expires: float  # seconds since 1970; 0.0: never
 
 
@@ -57,6 +62,7 @@ class ClientDoor(Feature):
     ) -> None:
         """Raises AccessError where the file is not valid. `certificate`: of this broker, DER; empty without TLS."""
         self._broker, self._endpoint, self._committer = parts.broker, parts.endpoint, parts.committer
+        self._directory = parts.directory
         self._clock, self._wall_clock = parts.clock, wall_clock
         self._counters = parts.counters.door
         self._file = file
@@ -65,6 +71,7 @@ class ClientDoor(Feature):
         self._visits: dict[DoorConnection, Visit] = {}
         self._connections: Counter[str] = Counter()  # by principal
         self._principals: dict[Node, str] = {}  # of clients whose Hello is being handled
+        self._present: dict[Node, str] = {}  # principals of clients that are connected
 
     # Connections, as the daemon meets them ---------------------------------------------------------------------
 
@@ -79,14 +86,21 @@ class ClientDoor(Feature):
     def admit(self, connection: DoorConnection, hello: Hello) -> None:
         """Let a Hello in, of a client or of a reader; raises AccessError."""
         try:
-            principal, expires = self._desk.admit(connection, hello)
+            principal, login = self._desk.admit(connection, hello)
             self._check_connections(principal)
+            self._check_reader(principal, hello)
         except AccessError:
             self._counters.denied += 1
             raise
-        self._visits[connection] = Visit(hello.node, principal.name, expires)
+        self._visits[connection] = Visit(hello.node, principal.name, login.proof, login.expires)
         self._connections[principal.name] += 1
-        self._principals[hello.node] = principal.name
+        if hello.role != READER:
+            self._principals[hello.node] = principal.name
+
+    def visitor(self, connection: DoorConnection) -> str:
+        """The principal of a connection that was let in; empty for others."""
+        visit = self._visits.get(connection)
+        return visit.principal if visit is not None else ""
 
     def left(self, connection: DoorConnection) -> None:
         """A connection has ended."""
@@ -100,9 +114,21 @@ class ClientDoor(Feature):
         if most and self._connections[principal.name] >= most:
             raise AccessError(f"{principal.name!r} has {most} connections, its quota", "close one of them")
 
+    def _check_reader(self, principal: Principal, hello: Hello) -> None:
+        """Rule 3."""
+        known = self._broker.sessions.access_of(hello.node)
+        if hello.role == READER and known is not None and known.principal != principal.name:
+            raise AccessError(
+                f"{hello.node!r} has not logged in as {principal.name!r}", "read with the log-in of the client"
+            )
+
     def connected(self, peer: Node) -> None:
         if (principal := self._principals.pop(peer, None)) is not None:
+            self._present[peer] = principal
             self._permit(peer, principal)
+
+    def disconnected(self, peer: Node, now: float) -> None:
+        self._present.pop(peer, None)
 
     # Rights ----------------------------------------------------------------------------------------------------
 
@@ -123,16 +149,12 @@ class ClientDoor(Feature):
     def _permit_component(self, component: Node) -> None:
         self._tell(component, *self._file_on_component(component))
 
-    def _judge(self, client: Node) -> None:
-        """Give a client that is known here the rights of the file."""
-        self._tell(client, *self._file_on(client))
-
     def _file_on(self, client: Node) -> tuple[str, Rights]:
-        """The principal of a client that is known here, and its rights by the file."""
+        """The principal of a client that is known here, and its rights by the file. Who is connected counts first."""
         if client in self._broker.hosting.here:
             return self._file_on_component(client)
         known = self._broker.sessions.access_of(client)
-        principal = known.principal if known is not None else ""
+        principal = self._present.get(client) or (known.principal if known is not None else "")
         return principal, self.access.rights_of(principal, client)
 
     def _file_on_component(self, component: Node) -> tuple[str, Rights]:
@@ -140,8 +162,12 @@ class ClientDoor(Feature):
         return (host.name, host.rights) if host else ("", NOTHING)
 
     def message_received(self, sender: Node, message: Message) -> None:
-        if isinstance(message, RequestHost):
+        """A component needs its rights when it begins. One that has the name of a client will not begin."""
+        if isinstance(message, RequestHost) and not self._is_client(message.component):
             self._permit_component(message.component)
+
+    def _is_client(self, name: Node) -> bool:
+        return name in self._broker.sessions and name not in self._broker.hosting.here
 
     def message_handled(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
         """The broker judges those who arrive by its own file, right behind the message that they arrive with."""
@@ -155,8 +181,10 @@ class ClientDoor(Feature):
 
     def start(self) -> None:
         """The file may have changed since the last start, or there was none."""
+        judged = {client: self._file_on(client) for client in self._known_clients()}
         self._endpoint.request(Permit("", "", NOTHING), now=self._clock())
-        self._judge_all()
+        for client, (principal, rights) in judged.items():
+            self._tell(client, principal, rights)
 
     def settings_applied(self) -> None:
         try:
@@ -166,16 +194,22 @@ class ClientDoor(Feature):
             log.error("the access file is refused, and the former one stays: %s", error)  # noqa: TRY400
             return
         log.info("access file read: %d principals", len(self.access))
-        self._judge_all()
+        for client in self._known_clients():
+            self._tell(client, *self._file_on(client))
         for connection, visit in list(self._visits.items()):
-            principal = self.access.get(visit.principal)
+            principal, shown = self.access.get(visit.principal), self.access.of_proof(visit.proof)
             if principal is None or not principal.may_be(visit.client):
                 reason = f"{visit.principal!r} may no longer connect as {visit.client!r}"
                 self._end(connection, Bye(ByeReason.DENIED, reason))
+            elif shown is not principal:
+                reason = f"the access file no longer has what {visit.principal!r} has logged in with: log in again"
+                self._end(connection, Bye(ByeReason.LEAVING, reason))
 
-    def _judge_all(self) -> None:
-        for client in self._broker.sessions.clients:
-            self._judge(client)
+    def _known_clients(self) -> list[Node]:
+        """Clients that are attached, and those for which something waits, though they are not."""
+        attached, is_broker = self._broker.sessions, self._directory.is_broker
+        waiting = [peer for peer, session in self._endpoint.sessions.items() if session.unconfirmed]
+        return [*attached.clients, *(each for each in waiting if each not in attached and not is_broker(each))]
 
     def tick(self, now: float) -> None:
         wall = self._wall_clock()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from pleach.access.access_file import Access
+from pleach.access.access_file import Access, KeyProof, Proof
 from pleach.access.identity import identity_of
 from pleach.access.keys import NONCE_BYTES, is_signed_by, signed_text
 from pleach.access.principals import Principal
@@ -45,6 +45,7 @@ class LoggedIn:
     """`node`: the only name that it is good for; empty: every name of the principal. `expires`: 0.0: never."""
 
     principal: str
+    proof: Proof
     node: Node = ""
     expires: float = 0.0
 
@@ -76,19 +77,19 @@ class LoginDesk:
                 raise AccessError(f"{login.kind.name} out of turn", "log in once, before Hello")
         return None
 
-    def admit(self, visitor: Visitor, hello: Hello) -> tuple[Principal, float]:
-        """The principal of a Hello, and when its log-in expires (0.0: never). Raises AccessError."""
+    def admit(self, visitor: Visitor, hello: Hello) -> tuple[Principal, LoggedIn]:
+        """The principal of a Hello, and its log-in. Raises AccessError."""
         state = self._states.pop(visitor, None)
         if state is None:
             state = self._by_certificate(visitor)
         if not isinstance(state, LoggedIn):
             raise AccessError("the challenge was not answered", "sign it before Hello")
-        principal = self._access().get(state.principal)
+        principal = self._access().of_proof(state.proof)
         if principal is None or (state.node and state.node != hello.node) or not principal.may_be(hello.node):
             raise AccessError(
                 f"{state.principal!r} may not connect as {hello.node!r}", "use a name that the access file lists for it"
             )
-        return principal, state.expires
+        return principal, state
 
     def forget(self, visitor: Visitor) -> None:
         self._states.pop(visitor, None)
@@ -100,7 +101,7 @@ class LoginDesk:
         principal = self._access().of_certificate(identity)
         if principal is None:
             raise AccessError(f"no principal for the certificate of {identity}", "add it to the access file")
-        return LoggedIn(principal.name)
+        return LoggedIn(principal.name, identity)
 
     def _by_key(self, challenged: Challenged, login: Login) -> LoggedIn:
         principal = self._access().of_key(challenged.public)
@@ -110,10 +111,11 @@ class LoginDesk:
             raise AccessError(
                 "the key is not accepted", "add its public part to the access file, and sign the challenge"
             )
-        return LoggedIn(principal.name, challenged.node)
+        return LoggedIn(principal.name, KeyProof(challenged.public), challenged.node)
 
     def _by_token(self, login: Login) -> LoggedIn:
-        principal, subject = self._access().of_token(login.proof.decode(errors="replace"))
+        access = self._access()
+        principal, subject = access.of_token(login.proof.decode(errors="replace"))
         if principal is None:
             raise AccessError("no principal has this token's subject", "add it to the access file")
-        return LoggedIn(principal.name, login.node, subject.expires)
+        return LoggedIn(principal.name, access.proof_of(subject), login.node, subject.expires)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pleach.access.principals import Principal, Quotas
+from pleach.core.effects import Passed
 from pleach.core.events.filter import Filter
 from pleach.core.links.frames import Ping
 from pleach.core.messages import Message, Node, Publish
@@ -48,7 +49,7 @@ class PrincipalQuotas(Feature):
     # Rates -----------------------------------------------------------------------------------------------------
 
     def connected(self, peer: Node) -> None:
-        """Who has overdrawn does not get rid of it by a new connection."""
+        """What a principal has spent on other connections, and on former ones, counts on this one."""
         self._spend(peer, 0, 0)
 
     def message_received(self, sender: Node, message: Message) -> None:
@@ -56,7 +57,8 @@ class PrincipalQuotas(Feature):
             event = message.event
             self._spend(sender, 1, len(event.payload) + sum(map(_size, event.attributes.items())))
 
-    def run_received(self, sender: Node, run: Run) -> None:
+    def run_handled(self, sender: Node, run: Run, passed: Passed) -> None:
+        """Of a run that is not handled at once, each message is received."""
         if run.kind is Publish:
             self._spend(sender, run.count, run.size)
 
