@@ -115,9 +115,13 @@ class ClientDoor(Feature):
             raise AccessError(f"{principal.name!r} has {most} connections, its quota", "close one of them")
 
     def _check_reader(self, principal: Principal, hello: Hello) -> None:
-        """Rule 3."""
+        """Rule 3. Where nobody has logged in as the client since there is an access file, this one has."""
         known = self._broker.sessions.access_of(hello.node)
-        if hello.role == READER and known is not None and known.principal != principal.name:
+        if hello.role != READER or known is None:
+            return
+        if not known.principal:
+            self._permit(hello.node, principal.name)
+        elif known.principal != principal.name:
             raise AccessError(
                 f"{hello.node!r} has not logged in as {principal.name!r}", "read with the log-in of the client"
             )
