@@ -371,6 +371,57 @@ def test_rights_last_through_a_restart(tmp_path, keys):
     run(story())
 
 
+def test_what_waits_when_an_access_file_is_given_is_kept_for_who_logs_in(tmp_path, keys):
+    keys.write(p="publish = 'TRUE'", bob="subscribe = 'n < 3'")
+
+    async def story():
+        running = Running(tmp_path)
+        try:
+            await running.start("a")
+            place = address(running, "a")
+            async with pleach.connect(place, name="bob", state_dir=tmp_path / "bob") as bob:
+                await bob.subscribe("n >= 0", name="mine")
+            async with pleach.connect(place, name="p") as publisher:
+                for n in (5, 1, 4, 2):
+                    await publisher.publish({"n": n})
+            await running.stop("a")
+            await running.start("a", access=keys.settings)
+            async with connected(running, keys, "p") as publisher:
+                await publisher.publish({"n": 0})
+                reload(running)
+                async with connected(running, keys, "bob", state_dir=tmp_path / "bob") as bob:
+                    mine = await bob.subscribe("n >= 0", name="mine")
+                    assert [e["n"] for e in await received(mine, 3)] == [1, 2, 0]
+        finally:
+            await running.stop_all()
+
+    run(story())
+
+
+def test_a_reader_goes_on_when_an_access_file_is_given(tmp_path, keys):
+    keys.write(p="publish = 'TRUE'", bob="subscribe = 'n < 3'")
+
+    async def story():
+        running = Running(tmp_path)
+        try:
+            await running.start("a")
+            place = parse_addresses(address(running, "a"))
+            position = await asyncio.to_thread(Reader("bob", place, patience=5.0).subscribe, parse_filter("n >= 0"), 1)
+            async with pleach.connect(address(running, "a"), name="p") as publisher:
+                for n in (5, 1, 4, 2):
+                    await publisher.publish({"n": n})
+            await running.stop("a")
+            await running.start("a", access=keys.settings)
+            reader = Reader("bob", place, patience=5.0, entry=Entry(login=keys.login("bob")))
+            reached = await asyncio.to_thread(reader.reach, position)
+            found = await asyncio.to_thread(lambda: list(reader.events(reached, position.at, reached.at)))
+            assert [event.attributes["n"] for run_of in found for event in run_of] == [1, 2]
+        finally:
+            await running.stop_all()
+
+    run(story())
+
+
 # Ways around a right -----------------------------------------------------------------------------------------------
 
 

@@ -115,9 +115,13 @@ class ClientDoor(Feature):
             raise AccessError(f"{principal.name!r} has {most} connections, its quota", "close one of them")
 
     def _check_reader(self, principal: Principal, hello: Hello) -> None:
-        """Rule 3."""
+        """Rule 3. Where nobody has logged in as the client since there is an access file, this one has."""
         known = self._broker.sessions.access_of(hello.node)
-        if hello.role == READER and known is not None and known.principal != principal.name:
+        if hello.role != READER or known is None:
+            return
+        if not known.principal:
+            self._permit(hello.node, principal.name)
+        elif known.principal != principal.name:
             raise AccessError(
                 f"{hello.node!r} has not logged in as {principal.name!r}", "read with the log-in of the client"
             )
@@ -185,6 +189,9 @@ class ClientDoor(Feature):
         self._endpoint.request(Permit("", "", NOTHING), now=self._clock())
         for client, (principal, rights) in judged.items():
             self._tell(client, principal, rights)
+        for client in self._broker.sessions.unjudged:
+            if (known := self._broker.sessions.access_of(client)) is not None:
+                self._endpoint.request(Permit(client, "", known.rights), now=self._clock())
 
     def settings_applied(self) -> None:
         try:
@@ -206,10 +213,15 @@ class ClientDoor(Feature):
                 self._end(connection, Bye(ByeReason.LEAVING, reason))
 
     def _known_clients(self) -> list[Node]:
-        """Clients that are attached, and those for which something waits, though they are not."""
+        """Clients that are attached, and those for which something waits, though they are not.
+
+        But for clients as whom nobody has logged in since there is an access file: what waits for them is kept until
+        somebody does, by whose rights they are judged then. Nobody gets it before.
+        """
         attached, is_broker = self._broker.sessions, self._directory.is_broker
         waiting = [peer for peer, session in self._endpoint.sessions.items() if session.unconfirmed]
-        return [*attached.clients, *(each for each in waiting if each not in attached and not is_broker(each))]
+        found = [*attached.clients, *(each for each in waiting if each not in attached and not is_broker(each))]
+        return [each for each in found if each in self._broker.hosting.here or self._file_on(each)[0]]
 
     def tick(self, now: float) -> None:
         wall = self._wall_clock()
