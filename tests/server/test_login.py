@@ -88,13 +88,14 @@ def test_a_certificate_is_good_for_every_name_of_its_principal_and_for_no_other(
     desk: LoginDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pleach.server.door.login.identity_of", lambda der: parse_identity(der.decode()))
+    monkeypatch.setattr("pleach.server.door.login.expiry_of", lambda _: 7.0)
 
     def by(kind: IdentityKind, name: str) -> Stranger:
         return Stranger(str(Identity("acme", kind, name)).encode())
 
     for name in ("alice", "alice-7"):
-        principal, _ = desk.admit(by(IdentityKind.CLIENT, "alice"), hello(name))
-        assert principal.name == "alice"
+        principal, login = desk.admit(by(IdentityKind.CLIENT, "alice"), hello(name))
+        assert (principal.name, login.expires) == ("alice", 7.0)
     for stranger, name in [
         (by(IdentityKind.CLIENT, "alice"), "bob"),
         (by(IdentityKind.CLIENT, "carol"), "alice"),

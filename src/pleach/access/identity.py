@@ -48,6 +48,11 @@ def identity_of(der: bytes) -> Identity:
     return identity_in(certificate)
 
 
+def expiry_of(der: bytes) -> float:
+    """When a certificate expires, in seconds since 1970."""
+    return x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
+
+
 def identity_in(certificate: x509.Certificate) -> Identity:
     """Raises TlsError where there is no identity, or more than one."""
     try:

@@ -4,7 +4,7 @@ Rule 1: the core decides by the rights that it was told last (`Permit`), which a
         them: when a client connects, before its Hello is handled; when the access file is read again, for all clients,
         absent ones too, and those that are gone while something waits for them; when a client or a component arrives
         from another broker, in the same turn.
-Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token expires. So is
+Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token or certificate expires. So is
         who has logged in with what the file no longer has: a key that was replaced, a token of another issuer.
 Rule 3: a reader has the log-in of the principal that the client itself has: what waits was chosen by its rights.
 """
@@ -227,7 +227,7 @@ class ClientDoor(Feature):
         wall = self._wall_clock()
         for connection, visit in list(self._visits.items()):
             if visit.expires and visit.expires < wall:
-                self._end(connection, Bye(ByeReason.LEAVING, "the token has expired: log in again"))
+                self._end(connection, Bye(ByeReason.LEAVING, "the log-in has expired: log in again"))
 
     def _end(self, connection: DoorConnection, bye: Bye) -> None:
         log.warning("%s is disconnected: %s", self._visits[connection].client, bye.reason)
