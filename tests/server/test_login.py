@@ -50,8 +50,8 @@ def test_a_key_that_signs_the_challenge_is_let_in_under_the_name_that_it_signed(
     stranger, login = Stranger(), ClientLogin(key=KEY)
     challenge = challenged(desk, stranger, login, "alice-2")
     assert desk.log_in(stranger, login.answer(challenge, CERTIFICATE, "alice-2")) is None
-    principal, expires = desk.admit(stranger, hello("alice-2"))
-    assert (principal.name, expires) == ("alice", 0.0)
+    principal, login_kept = desk.admit(stranger, hello("alice-2"))
+    assert (principal.name, login_kept.expires) == ("alice", 0.0)
 
 
 def test_a_signature_is_good_for_one_connection_one_broker_and_one_name(desk: LoginDesk) -> None:

@@ -4,8 +4,9 @@ Rule 1: the core decides by the rights that it was told last (`Permit`), which a
         them: when a client connects, before its Hello is handled; when the access file is read again, for all clients,
         absent ones too, and those that are gone while something waits for them; when a client or a component arrives
         from another broker, in the same turn.
-Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token or certificate expires. So is
-        who has logged in with what the file no longer has: a key that was replaced, a token of another issuer.
+Rule 2: who may no longer be what it is connected as is disconnected: at a reload, and when its token or certificate
+        expires. So is who has logged in with what the file no longer has: a key that was replaced, a token of another
+        issuer.
 Rule 3: a reader has the log-in of the principal that the client itself has: what waits was chosen by its rights.
 """
 
