@@ -9,6 +9,7 @@ import pytest
 
 from pleach.core.links.frames import Ping, encode_frame
 from pleach.net.connection import Connection, Handlers
+from pleach.net.secured_streams import SecuredProtocol
 from pleach.net.tls_layer import TlsLayer, TlsSide
 from support.live.hostile_node import Transport
 
@@ -44,3 +45,20 @@ def test_nothing_of_it_waits_for_the_collector(data, is_secured):
         assert ended(data, is_secured=is_secured)() is None
     finally:
         gc.enable()
+
+
+def test_a_refused_connection_of_operators_holds_nothing_that_has_arrived():
+    async def run():
+        stream = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        protocol, transport = SecuredProtocol(stream, TlsSide(context, lambda *_: None, is_server=True)), Transport()
+        transport.connection = protocol
+        protocol.connection_made(transport)
+        protocol.data_received(b"x" * 200_000)
+        protocol.connection_lost(None)
+        return protocol._layer.failure
+
+    failure = asyncio.run(run())
+    assert failure is not None
+    assert failure.__traceback__ is None
+    assert failure.__context__ is None

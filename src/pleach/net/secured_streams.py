@@ -96,4 +96,5 @@ class SecuredProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._layer.lost(str(exc) if exc else "closed")  # its failure must not hold all that has arrived
         self._stream.connection_lost(exc)
