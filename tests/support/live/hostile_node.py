@@ -138,6 +138,9 @@ class Transport(asyncio.Transport):
 
     abort = close
 
+    def is_closing(self) -> bool:
+        return self.is_over
+
     def is_reading(self) -> bool:
         return self._is_reading
 
