@@ -106,6 +106,7 @@ def test_a_component_has_the_rights_of_the_principal_that_lists_it(tmp_path: Pat
         ("[principals.a]\nsubscribe = 3", "principals"),
         ("[principals.a]\nread = true", "unknown field"),
         ("[principals.a]\nverbs = ['drink']", "verbs"),
+        ("[principals.a]\nsubscribe = 'x < 5'\nhidden = ['x']\nstrict = true", "hidden, and the right is strict"),
         ("[principals.a]\nkey = 'abc'", "Ed25519"),
         ("[principals.a]\nnames = ['x/y']", "without a slash"),
         ("[principals.a]\ntenant = 'x/y'", "without a slash"),

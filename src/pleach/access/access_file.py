@@ -37,7 +37,7 @@ from pleach.access.keys import read_public_key
 from pleach.access.principals import ANY, EVERY_TENANT, NO_QUOTAS, TENANTS_MAY, Principal, Quotas, RightTexts, Verb
 from pleach.access.tokens import TokenSettings, TokenSubject, TokenVerifier
 from pleach.core.access.rights import NOTHING, Rights
-from pleach.core.events.language import check_filter
+from pleach.core.events.language import check_filter, parse_filter
 from pleach.errors import AccessError, FilterError, place_and_reason
 
 
@@ -248,7 +248,18 @@ def _texts(name: str, table: PrincipalTable, *, is_strict: bool) -> RightTexts:
     for key in ("publish", "subscribe", "advertise"):
         if key != "advertise" or table.advertise:  # else as `publish`
             _check_filter(name, key, getattr(table, key))
+    if is_strict and table.hidden:
+        _check_strict(name, texts)
     return texts
+
+
+def _check_strict(name: str, texts: RightTexts) -> None:
+    """No filter can lie within a right that names what the filter may not name."""
+    for key, text in (("subscribe", texts.subscribe), ("advertise", texts.advertise)):
+        named = {attribute for each in parse_filter(text).conjunctions for attribute in each.constraints}
+        if hidden := sorted(named & {*texts.hidden}):
+            reason = f"principals.{name}.{key}: it names {', '.join(hidden)}, which is hidden, and the right is strict"
+            raise AccessError(reason, "say strict = false: then subscriptions are narrowed")
 
 
 def _check_filter(name: str, key: str, text: str) -> None:
