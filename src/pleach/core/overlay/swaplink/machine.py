@@ -150,7 +150,8 @@ class SwapLink:
         name, neighbours = self._context.name, self._context.router.neighbours
         if len({lock.a, lock.b, lock.c, ""}) < 4:
             raise self._refused(sender, lock, "a swap takes three different brokers")
-        if sender not in neighbours:
+        is_before = (name, sender) in ((lock.b, lock.a), (lock.c, lock.b))
+        if is_before and sender not in neighbours:
             return Reaction([Send(sender, LockNack(lock.operation, f"{name} and {sender} are not linked"))])
         if busy := self._context.locked_for():
             reason = f"{name} is locked for operation {busy}"
