@@ -17,7 +17,7 @@ async def four(running):
     await running.start("b", peers={"a": running.ready["a"].peer, "c": running.ready["c"].peer})
     await running.start("d", peers={"c": running.ready["c"].peer})
     b, c = running.node("b").links, running.node("c").links
-    await until(lambda: all(c.is_up(peer) for peer in "bd") and b.is_up("a"))
+    await until(lambda: all(c.is_up(peer) for peer in "bd") and all(b.is_up(peer) for peer in "ac"))
 
 
 def sent_over(probes, neighbour):
