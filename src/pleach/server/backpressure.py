@@ -151,9 +151,8 @@ class Backpressure(Feature):
 
     def before_tick(self, now: float) -> None:
         for peer, link in self._links.items():
-            if Pause.PRESSURE in link.paused_by and self._links.is_up(
-                peer
-            ):  # it is not read from: its silence says nothing
+            if Pause.PRESSURE in link.paused_by and self._links.is_up(peer):
+                # It is not read from: its silence says nothing.
                 self._endpoint.receive(peer, Ping(), now=now)
                 self._read_burst(peer, link, now)
 
