@@ -216,6 +216,10 @@ class FrameError(PleachError):
     """Bytes on a connection that are not a frame: the connection has to be closed."""
 
 
+class StandbyMessageError(PleachError):
+    """Bytes between the machines of a view that are no message of theirs: the connection has to be closed."""
+
+
 class StoreError(PleachError):
     """An unusable data directory: in use, of another node, of a newer version, or damaged; the text has the remedy."""
 

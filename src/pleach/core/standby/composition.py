@@ -1,0 +1,74 @@
+"""Who should be in a view: a pure choice by the primary, from who answers, who has the data, and who is preferred.
+
+Rule 1: a copy that answers stays, unless it is no candidate any more and another machine has all data by now.
+Rule 2: a copy that is silent goes once enough others have all data; a view never shrinks below two copies again.
+Rule 3: there are 2f + 1 members for f + 1 wanted copies, as far as machines are known. A silent machine keeps its vote
+        while nobody else can have it: it may return, and a vote that nobody has helps nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from pleach.core.standby.views import Machine, View
+
+COPIES_MIN = 2  # with which a primary serves
+
+
+class Candidate(NamedTuple):
+    """A machine that may hold a copy or a vote, and the address of its host process."""
+
+    machine: Machine
+    address: str
+
+
+class Circle(NamedTuple):
+    """What the primary knows of the machines around it."""
+
+    live: Collection[Machine]  # who have answered of late, the primary among them
+    whole: Collection[Machine]  # who have all that was confirmed, the primary among them
+    candidates: Sequence[Candidate]  # the best first; empty: not known, and nobody is unfit
+    copies: int  # wanted
+
+    def is_fit(self, machine: Machine) -> bool:
+        return not self.candidates or any(machine == each.machine for each in self.candidates)
+
+
+def missing(view: View, circle: Circle, learners: Sequence[Machine]) -> list[Machine]:
+    """The machines to be filled so that there are enough copies: `learners` that are being filled come first."""
+    kept = [copy for copy in view.copies if copy in circle.live and (copy == view.primary or circle.is_fit(copy))]
+    named = [each.machine for each in circle.candidates]
+    possible = [*(each for each in learners if each in named), *(each for each in named if each not in learners)]
+    found = [each for each in possible if each in circle.live and each not in kept]
+    return found[: max(0, circle.copies - len(kept))]
+
+
+def composed(view: View, circle: Circle, learners: Sequence[Machine]) -> View:
+    """The view that should follow; `is_like` the present one if nothing is to be changed."""
+    copies = tuple(_copies(view, circle, learners))
+    if len(copies) < min(COPIES_MIN, circle.copies):
+        copies = view.copies
+    votes = max(2 * circle.copies - 1 - len(copies), 0)
+    witnesses = [each for each in _witnesses(view, circle) if each not in copies]
+    known = {each.machine: each.address for each in circle.candidates}
+    chosen = sorted([*dict.fromkeys(witnesses)][:votes])
+    addresses = {each: known.get(each) or view.addresses.get(each, "") for each in (*copies, *chosen)}
+    return View(view.broker, view.number + 1, copies, tuple(chosen), addresses)
+
+
+def _copies(view: View, circle: Circle, learners: Sequence[Machine]) -> Iterator[Machine]:
+    live = [copy for copy in view.copies if copy in circle.live]
+    fit = [copy for copy in live if copy == view.primary or circle.is_fit(copy)]
+    ready = [each for each in learners if each in circle.whole and each in circle.live and each not in fit]
+    taken = [*fit, *ready][: max(circle.copies, len(fit))]
+    yield from taken
+    unfit = [copy for copy in live if copy not in taken]
+    yield from unfit[: max(0, circle.copies - len(taken))]
+
+
+def _witnesses(view: View, circle: Circle) -> Iterator[Machine]:
+    yield from (each for each in view.witnesses if each in circle.live and circle.is_fit(each))
+    yield from (each.machine for each in circle.candidates if each.machine in circle.live)
+    yield from (each for each in view.witnesses if each in circle.live)
+    yield from view.members

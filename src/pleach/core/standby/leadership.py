@@ -1,0 +1,49 @@
+"""What a primary knows while it leads: how far each copy has come, and up to where commits are confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pleach.core.standby.positions import Position
+from pleach.core.standby.views import Machine
+
+NOT_CAUGHT_UP = -1
+
+
+@dataclass
+class Leadership:
+    """`base`: where the store was when this primary opened it; commits since have the run `run`."""
+
+    base: Position
+    run: int
+    written: int  # the number of the last commit on the primary's own disk
+    confirmed: int  # at every copy of a view
+    acknowledged: dict[Machine, Position] = field(default_factory=dict)  # by others, in the present view
+    closed: dict[Machine, None] = field(default_factory=dict)  # copies that have promised a successor
+    following: dict[Machine, None] = field(default_factory=dict)  # whom the driver sends records to
+    learners: list[Machine] = field(default_factory=list)  # who are filled to become copies
+    is_serving: bool = False
+
+    @classmethod
+    def begin(cls, base: Position, run: int) -> Leadership:
+        return cls(base, run, base.number, base.number)
+
+    def reached(self, machine: Machine) -> int:
+        """The last commit that a machine has for certain; its content may be of another history."""
+        position = self.acknowledged.get(machine)
+        if position is None or (position != self.base and position.run != self.run):
+            return NOT_CAUGHT_UP
+        return position.number
+
+    def reached_by_all(self, standbys: Iterable[Machine]) -> int:
+        return min((self.written, *map(self.reached, standbys)))
+
+    def is_whole(self, machine: Machine) -> bool:
+        """Whether a machine has all that was confirmed."""
+        return self.reached(machine) >= self.confirmed
+
+    def view_installed(self) -> None:
+        """Acknowledgements count in the view in which they are given."""
+        self.acknowledged.clear()
+        self.closed.clear()
