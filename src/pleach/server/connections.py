@@ -2,6 +2,7 @@
 
 STRANGER ── Hello ──▶ PEER      a client or a broker that has a session, or was dialled
                  ├──▶ READER    reads what is kept for a client (readers.py)
+                 ├──▶ MEMBER    a machine that holds copies of brokers (standby/links.py)
                  ├──▶ METER     only measures how far it is to here (distances.py)
                  └──▶ REFUSED   is about to be closed
 """
@@ -22,6 +23,7 @@ class RoleKind(Enum):
     STRANGER = "stranger"
     PEER = "peer"
     READER = "reader"
+    MEMBER = "member"
     METER = "meter"
     REFUSED = "refused"
 

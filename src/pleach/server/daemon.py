@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import FRAME_BYTES_MAX, Bye, ByeReason, Data, Frame, Hello, Login
+from pleach.core.links.frames import FRAME_BYTES_MAX, STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
 from pleach.errors import AccessError, PleachError, SettingsError, TlsError
@@ -40,6 +40,7 @@ from pleach.server.probes import Probes
 from pleach.server.readers import Readers
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import RELOADABLE, BrokerSettings
+from pleach.server.standby.links import MemberLinks
 
 DIAL_TIMEOUT_SECONDS = 5.0
 STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
@@ -71,10 +72,12 @@ class Daemon:
         reload: Callable[[], BrokerSettings],
         on_ready: Callable[[BrokerReady], None],
         routes: Sequence[Route] = (),
+        members: MemberLinks | None = None,
     ) -> None:
-        """`routes`: what else the admin port serves."""
+        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: there are none."""
         self._reload = reload
         self._routes = routes
+        self._members = members
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._is_asked_to_stop = False
@@ -200,6 +203,8 @@ class Daemon:
             self.connections.set(connection, ConnectionRole(RoleKind.METER))
             connection.send(ANSWER)
             connection.close("measured")
+        elif hello.role == STANDBY and port is Port.PEERS:
+            self._take_member(connection, hello)
         elif hello.role == READER and port is Port.CLIENTS:
             if reason := self.node.features[Readers].admit(connection, hello, time.monotonic()):
                 log.warning("refused %s as a reader of %s: %s", connection.peername, hello.node, reason)
@@ -211,6 +216,17 @@ class Daemon:
             self._set_peer(connection, hello.node)
             whose = f" by principal {principal}" if (principal := self._principal_of(connection)) else ""
             log.info("%s %s is connected from %s%s", port.value, hello.node, connection.peername, whose)
+
+    def _take_member(self, connection: Connection, hello: Hello) -> None:
+        if self._members is None:
+            reason = f"{self.node.broker.name} holds no copies of brokers: give it a table [standby]"
+            connection.send(Bye(ByeReason.REFUSED, reason))
+            connection.close(reason)
+        else:
+            reason = self._members.accept(connection, hello)
+        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED if reason else RoleKind.MEMBER))
+        if reason:
+            log.warning("refused %s as the machine of %r: %s", connection.peername, hello.node, reason)
 
     def _principal_of(self, connection: Connection) -> str:
         door = self.node.features.get(ClientDoor)
@@ -262,6 +278,9 @@ class Daemon:
                     self._all_gone.set()
             case ConnectionRole(RoleKind.READER):
                 self.node.features[Readers].lost(connection)
+            case ConnectionRole(RoleKind.MEMBER):
+                assert self._members is not None
+                self._members.lost(connection, reason)
             case ConnectionRole(RoleKind.STRANGER | RoleKind.REFUSED):
                 self.node.counters.clients.strangers_closed += 1
 
@@ -357,7 +376,7 @@ class Daemon:
     async def _leave(self) -> None:
         await end_listening(self._servers)
         for connection in self.connections:
-            if self.connections.role_of(connection).role not in (RoleKind.PEER, RoleKind.READER):
+            if self.connections.role_of(connection).role not in (RoleKind.PEER, RoleKind.READER, RoleKind.MEMBER):
                 connection.abort("stopping")
         try:
             async with asyncio.timeout(STOP_SECONDS_MAX):

@@ -27,6 +27,7 @@ from pleach.core.links.frames import (
     Hello,
     Ping,
     Read,
+    StandbyPart,
     encode_frame,
 )
 from pleach.errors import FrameError
@@ -43,6 +44,7 @@ FRAMES = st.one_of(
     st.builds(Bye, st.sampled_from(ByeReason), NAMES),
     st.builds(Read, COUNTS, COUNTS, COUNTS, st.booleans()),
     st.builds(Extent, COUNTS, ORDINALS, COUNTS),
+    st.builds(StandbyPart, st.binary(max_size=60), st.booleans()),
     st.builds(Hello, NAMES, ORDINALS, COUNTS, COUNTS, ORDINALS, st.integers(0, 9), NAMES),
 )
 
@@ -181,7 +183,7 @@ def test_a_greeting_with_impossible_numbers_is_refused(numbers):
 
 def test_a_greeting_nested_too_deeply_is_refused():
     """Fields of later versions are skipped; skipping 5,000 levels of arrays is too much to ask."""
-    known = ("a", 1, 0, 0, 1, PROTOCOL_VERSION, "broker", "", "", 0, "")
+    known = ("a", 1, 0, 0, 1, PROTOCOL_VERSION, "broker", "", "", 0, "", "", 0)
     assert read(hello_of(*known, more=b"\x90")) == [Hello("a", 1, 0, 0, 1)]
     with pytest.raises(FrameError, match="recursion"):
         read(hello_of(*known, more=b"\x91" * 5_000 + b"\x01"))

@@ -30,6 +30,7 @@ from pleach.core.links.frames import (
     Ping,
     Probe,
     Read,
+    StandbyPart,
     encode_frame,
 )
 from pleach.core.messages import (
@@ -72,6 +73,7 @@ SAMPLES: tuple[Frame, ...] = (
     Aside(b"to whom it may concern"),
     Login(LoginKind.TOKEN, "alice", b"a.b.c"),
     Challenge(bytes(32)),
+    StandbyPart(b"to a machine", has_more=True),
 )
 MESSAGES: tuple[Message, ...] = (
     Attach(),

@@ -5,7 +5,7 @@
     └────────────┴────────┴──────────────┴─────────┘
 
 The length is checked against a limit before memory is allocated for the frame. `number` is the sequence of a DATA
-frame, the highest sequence confirmed by an ACK, and 0 elsewhere.
+frame, the highest sequence confirmed by an ACK, 1 in a STANDBY whose message goes on in the next one, and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import NetworkAddress
+from pleach.core.messages.base import NetworkAddress, Node
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # the largest event and its envelope
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 PROBE_PATH_MAX = 1_000  # brokers
 LOGIN_BYTES_MAX = 8_192  # of a token
 
 # Roles in a Hello, besides that of readers (reading.py).
 BROKER, CLIENT = "broker", "client"
+STANDBY = "standby"  # between machines that hold copies of brokers (server/standby/links.py)
 GUARDED = "guarded"  # a broker that a stand-in replaces if it dies: its clients keep what they need for that
 STAND_IN = "stand-in"  # a replacement of a dead broker that does not know yet what that one knew
 
@@ -48,6 +49,7 @@ class FrameKind(IntEnum):
     ASIDE = 9
     LOGIN = 10
     CHALLENGE = 11
+    STANDBY = 12
 
 
 _DATA = int(FrameKind.DATA)  # hot path: without the look-up of an enum member
@@ -84,6 +86,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     wants: str = ""  # of a client: the broker that it is attached to, if any
     awaits: Number = 0  # where `peer_epoch` is 0: the epoch of the receiver that the sender was referred to
     token: str = ""  # from a broker to a client: what readers of its session have to show; from a reader: that
+    machine: Node = ""  # where the sender runs; another disk is another machine
+    view: Number = 0  # of a broker that has standbys: the view whose primary it is; whoever met a newer one refuses it
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -138,6 +142,13 @@ class Aside(NamedTuple):
     payload: bytes
 
 
+class StandbyPart(NamedTuple):
+    """A message between machines that hold copies of brokers, or a part of one: `has_more` until the last."""
+
+    payload: bytes
+    has_more: bool = False
+
+
 class Data(NamedTuple):
     sequence: int
     payload: bytes
@@ -159,7 +170,7 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_at_work: bool = False  # of FENCED, between brokers: the newer one is connected to the sender
 
 
-Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside | Login | Challenge
+Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside | Login | Challenge | StandbyPart
 
 # Frames whose body is a MessagePack array of their fields.
 _DECODERS: dict[int, msgspec.msgpack.Decoder[Any]] = {
@@ -186,6 +197,8 @@ def encode_frame(frame: Frame) -> bytes:
             return _with_body(FrameKind.ASIDE, payload)
         case Challenge(nonce):
             return _with_body(FrameKind.CHALLENGE, nonce)
+        case StandbyPart(payload, has_more):
+            return _PREFIX.pack(_HEAD_BYTES + len(payload), FrameKind.STANDBY, int(has_more)) + payload
         case _:
             return _with_body(_KINDS[frame.__class__], msgspec.msgpack.encode(frame))
 
@@ -257,6 +270,8 @@ def _decode(kind: int, number: int, body: bytes) -> Frame:
             return Aside(body)
         case FrameKind.CHALLENGE:
             return Challenge(body)
+        case FrameKind.STANDBY if number in (0, 1):
+            return StandbyPart(body, number == 1)
         case _ if kind in _DECODERS:
             return _decoded(_DECODERS[kind], body)
         case _:
