@@ -417,6 +417,7 @@ class StandbyMember:
             case Propose(ballot=ballot, view=view):
                 self.register = register.accepting(ballot, view)
                 answer = Accepted(self.broker, self.number, ballot)
+        self._change = None  # what this machine has proposed itself is overtaken
         return [SaveRegister(self.register), ToMember(sender, answer)]
 
     def _count(self, sender: Machine, message: Promise | Accepted | Refused, now: float) -> Sequence[MemberEffect]:
@@ -469,13 +470,14 @@ class StandbyMember:
     def _install(self, view: View, now: float) -> Sequence[MemberEffect]:
         if view.number <= self.number or (self.register is None and self.machine not in view.members):
             return ()
+        is_deposed = self.is_primary and view.primary != self.machine
         self.register = Register(view)
         self._change, self._round, self._retry_at = None, 0, now
         self._silent.clear()
         self.heard[view.primary] = now
-        return [SaveRegister(self.register), *self._take_role(view)]
+        return [SaveRegister(self.register), *self._take_role(view, is_deposed=is_deposed)]
 
-    def _take_role(self, view: View) -> Iterator[MemberEffect]:
+    def _take_role(self, view: View, *, is_deposed: bool) -> Iterator[MemberEffect]:
         if view.primary == self.machine:
             if self.leadership is None:
                 yield Promote(view)
@@ -483,7 +485,7 @@ class StandbyMember:
             self.leadership.view_installed()
             yield from self._confirm()
             return
-        if self.leadership is not None:
+        if is_deposed:  # also one that has not begun to lead
             self.leadership = None
             yield Depose(view)
         if self.machine in view.copies:

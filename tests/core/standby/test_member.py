@@ -1,0 +1,44 @@
+"""One member, step by step: what it answers, what it proposes, and when it gives way."""
+
+import pytest
+
+from pleach.core.standby.effects import Depose, Promote, SaveRegister, ToMember
+from pleach.core.standby.member import StandbyConfig, StandbyMember
+from pleach.core.standby.messages import Accepted, Installed, Prepare, Promise
+from pleach.core.standby.positions import Position
+from pleach.core.standby.views import Ballot, Register, View
+
+AT = Position(1, 1)
+VIEW = View("b", 1, ("p", "s"), ("w",))
+LATER = 100.0  # everyone is silent by then
+
+
+def member(machine, view=VIEW, position=AT, **known):
+    return StandbyMember(machine, "b", StandbyConfig(after=1.0), register=Register(view), position=position, **known)
+
+
+def sent(effects, kind):
+    return [effect for effect in effects if isinstance(effect, ToMember) and isinstance(effect.message, kind)]
+
+
+def test_a_proposer_that_promises_a_higher_ballot_proposes_nothing_more():
+    """Its own promise is among those that it counts, and it has taken that one back."""
+    s = member("s")
+    mine = sent(s.seek_promotion(LATER), Prepare)[0].message.ballot
+    higher = Ballot(mine.round + 1, "p")
+    assert sent(s.handle("p", Prepare("b", 1, higher), LATER), Promise)
+    assert not s.handle("w", Promise("b", 1, mine, None), LATER)
+    assert s.register.promised == higher
+    assert not s.handle("w", Accepted("b", 1, mine), LATER)
+
+
+def test_a_broker_that_is_being_started_is_deposed_too():
+    """Else the driver would go on, and lead in a view that is not its own."""
+    s = member("s")
+    second, third = VIEW.promoting("s"), VIEW.promoting("s").promoting("p")
+    assert Promote(second) in s.handle("w", Installed("b", 2, second), LATER)
+    effects = s.handle("w", Installed("b", 3, third), LATER)
+    assert isinstance(effects[0], SaveRegister)
+    assert Depose(third) in effects
+    with pytest.raises(AssertionError, match="only a primary leads"):
+        s.lead(AT, 2)
