@@ -228,7 +228,7 @@ class LiveRun:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 await self.operations.carry_out(step)
             case steps.Crash(for_good=True):
-                self.refuse(step, "the proxies do not support stand-ins; run it by `pleach sim`")
+                self.refuse(step, "only coloured networks bear it, which have no processes; run it by `pleach sim`")
             case steps.Crash(broker=broker):
                 self.record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)
