@@ -90,7 +90,7 @@ INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
 SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first,
     peer_view = excluded.peer_view, checksum = excluded.checksum
 """
-SELECT_SESSIONS = "SELECT id, peer, peer_view, peer_epoch, received, first FROM sessions ORDER BY id"
+SELECT_SESSIONS = "SELECT id, peer, peer_epoch, received, first, peer_view FROM sessions ORDER BY id"
 WRITE_STATE = "UPDATE node SET name = ?, epoch = ?, state = ?, checksum = ?"
 DELETE_SIGHTING = "DELETE FROM sightings WHERE peer = ? AND publisher = ? AND after = ?"
 SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after < ?"
@@ -172,8 +172,8 @@ class Store:
                     boxes[session][sequence] = payload
             rows = sql.execute(SELECT_SESSIONS).fetchall()
         sessions = {
-            peer: SessionState(self.epoch, *numbers, self._in_order(peer, numbers[-1], boxes[session]), peer_view)
-            for session, peer, peer_view, *numbers in rows
+            peer: SessionState(self.epoch, epoch, received, first, self._in_order(peer, first, boxes[session]), view)
+            for session, peer, epoch, received, first, view in rows
         }
         return Saved(state, journal, sessions, sequence_floor)
 

@@ -16,7 +16,7 @@ Rule 6: a Hello that refers to a former epoch of its receiver is ignored, since 
         become void. Its sender learns the new epoch from our Hello and sends a second Hello.
 Rule 7: a node that another node referred to a peer was referred to one epoch of it (`awaited`). It treats that epoch as
         known: rules 5 and 6 apply.
-Rule 8: a peer that was promoted on another machine has the state of its epoch, and a higher view (core/standby/). A peer
+Rule 8: a peer that was promoted on another machine has the state of its epoch, and a higher view (core/standby/). One
         with a lower view than was met is outdated, and is refused as fenced.
 
 The session reads no clock (`now` is a parameter) and knows no sockets; tests simulate crashes, cuts and lost frames.
@@ -301,9 +301,7 @@ class Session:
         own = self.introduction
         awaits = 0 if self.peer_epoch else own.awaited
         numbers = (own.epoch, own.former or self.peer_epoch, self.received, self.first)
-        return Hello(
-            self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token, view=own.view
-        )
+        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token, view=own.view)
 
     def _bye(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:
         if why is ByeReason.FENCED:
