@@ -26,9 +26,9 @@ from pleach.server.committer import CommitHooks, Committer
 from pleach.server.dialling import Dial
 from pleach.server.feature import Feature
 from pleach.server.gate import Gate
-from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.links import LinkTable, PeerLink, Port, Wire
 from pleach.server.metrics import Counters
+from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
