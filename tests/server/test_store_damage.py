@@ -206,7 +206,7 @@ def test_an_older_release_s_directory_is_refused_and_left_alone(tmp_path):
     sql.close()
     before = (tmp_path / DATABASE).read_bytes()
     with pytest.raises(
-        StoreError, match=r"version 4, this Pleach knows 5: use the Pleach that wrote it, or let it run e"
+        StoreError, match=r"version 4, this Pleach knows 6: use the Pleach that wrote it, or let it run e"
     ):
         Store.open(tmp_path, "b", epoch=9)
     assert (tmp_path / DATABASE).read_bytes() == before

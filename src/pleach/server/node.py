@@ -35,6 +35,7 @@ from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
+from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
@@ -64,7 +65,7 @@ class BrokerNode:
         self.gate = Gate(broker, self.counters)
         self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
         self.links = LinkTable(broker, self.endpoint)
-        self.directory = PeerDirectory(broker, self.endpoint, self.links, lambda: self.settings)
+        self.directory = PeerDirectory(broker, self.endpoint, self.links, ReaderTokens(store), lambda: self.settings)
         self.operations = Operations(self._ask, lambda: (broker.seam.held_total, broker.seam.flooded_total))
         self.clock = clock
         self.on_overtaken: Callable[[ViewNumber], None] | None = None  # a neighbour says that it knows this newer view

@@ -45,7 +45,7 @@ def decode_recipients(data: bytes) -> list[tuple[int, int]]:
 class OutboxChange(NamedTuple):
     """What a batch does to sessions and outbox."""
 
-    sessions: list[tuple[int, Node, int, int, int]]
+    sessions: list[tuple[int, Node, int, int, int, int]]
     sessions_added: int  # how many of them are not on disk yet
     confirmed: Counter[int]  # rows of the outbox, each with how many recipients have confirmed it now
     finished: list[int]  # those that nobody waits for any more
@@ -96,13 +96,13 @@ class Outboxes:
 
     def plan(self, batch: Batch) -> OutboxChange:
         """What the batch will change. Nothing changes yet, as the disk may be full; but session numbers stay given."""
-        sessions: list[tuple[int, Node, int, int, int]] = []
+        sessions: list[tuple[int, Node, int, int, int, int]] = []
         rows: list[int] = []
         added = 0
-        for peer, (_, peer_epoch, received, first) in batch.progress.items():
+        for peer, (_, peer_epoch, received, first, peer_view) in batch.progress.items():
             waiting = self._peers.get(peer) or self._admit(peer)
             reached = max(first, waiting.first)  # an older batch may come late, after confirmations went ahead of it
-            sessions.append((waiting.session, peer, peer_epoch, received, reached))
+            sessions.append((waiting.session, peer, peer_epoch, received, reached, peer_view))
             added += not waiting.is_on_disk
             rows.extend(islice(waiting.rows, reached - waiting.first))
         forgotten, floor = self._forgotten(batch)
@@ -156,7 +156,7 @@ class Outboxes:
         """The change is on the disk."""
         for peer, sequence, row in change.rewritten:
             self._peers[peer].rows[sequence - self._peers[peer].first] = row
-        for _, peer, _, _, first in change.sessions:
+        for _, peer, _, _, first, _ in change.sessions:
             waiting = self._peers[peer]
             for _ in range(min(first - waiting.first, len(waiting.rows))):
                 waiting.rows.popleft()

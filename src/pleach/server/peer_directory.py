@@ -31,13 +31,18 @@ log = logging.getLogger(__name__)
 
 class PeerDirectory:
     def __init__(
-        self, broker: Broker, endpoint: Endpoint, links: LinkTable, settings: Callable[[], BrokerSettings]
+        self,
+        broker: Broker,
+        endpoint: Endpoint,
+        links: LinkTable,
+        tokens: ReaderTokens,
+        settings: Callable[[], BrokerSettings],
     ) -> None:
         self._broker = broker
         self._endpoint = endpoint
         self._links = links
         self._settings = settings
-        self.tokens = ReaderTokens(settings().data_dir)
+        self.tokens = tokens
         self.places = BrokerAddresses()  # where this broker is found
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told

@@ -41,7 +41,7 @@ from pleach.server.outboxes import OutboxChange, Outboxes, Row, decode_recipient
 
 DATABASE, COMMITTED, LOCK = "pleach.db", "pleach.committed", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 5
+VERSION = 6
 PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
@@ -53,7 +53,7 @@ JOURNAL_ROW_BYTES = 48  # of a row of the journal besides peer, payload and time
 LAYOUT = {
     "node": ("name", "epoch", "state"),
     "journal": ("id", "peer", "payload", "now", "timer"),
-    "sessions": ("id", "peer", "peer_epoch", "received", "first"),
+    "sessions": ("id", "peer", "peer_epoch", "received", "first", "peer_view"),
     "outbox": ("id", "recipients", "payload"),
     "forgotten": ("sequence_floor",),
     "made_with": ("key", "value"),
@@ -68,7 +68,8 @@ CREATE TABLE journal (
 );
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, peer TEXT NOT NULL,
-    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, checksum INTEGER NOT NULL
+    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, peer_view INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL
@@ -85,9 +86,11 @@ PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
 UPSERT_SESSION = """
-INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
-SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first, checksum = excluded.checksum
+INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
+SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first,
+    peer_view = excluded.peer_view, checksum = excluded.checksum
 """
+SELECT_SESSIONS = "SELECT id, peer, peer_epoch, received, first, peer_view FROM sessions ORDER BY id"
 WRITE_STATE = "UPDATE node SET name = ?, epoch = ?, state = ?, checksum = ?"
 DELETE_SIGHTING = "DELETE FROM sightings WHERE peer = ? AND publisher = ? AND after = ?"
 SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after < ?"
@@ -167,10 +170,10 @@ class Store:
             for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox ORDER BY id"):
                 for session, sequence in decode_recipients(recipients):
                     boxes[session][sequence] = payload
-            rows = sql.execute("SELECT id, peer, peer_epoch, received, first FROM sessions ORDER BY id").fetchall()
+            rows = sql.execute(SELECT_SESSIONS).fetchall()
         sessions = {
-            peer: SessionState(self.epoch, peer_epoch, received, first, self._in_order(peer, first, boxes[session]))
-            for session, peer, peer_epoch, received, first in rows
+            peer: SessionState(self.epoch, epoch, received, first, self._in_order(peer, first, boxes[session]), view)
+            for session, peer, epoch, received, first, view in rows
         }
         return Saved(state, journal, sessions, sequence_floor)
 
