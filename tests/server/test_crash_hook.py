@@ -52,12 +52,11 @@ def test_it_dies_at_the_nth_message_and_before_or_after_it_is_handled(deaths, wh
 
 
 def test_soon_is_after_the_message_is_handled(deaths, monkeypatch):
-    monkeypatch.setattr(crash_hook, "SOON_SECONDS", 0.0)
     timers = []
-    monkeypatch.setattr(crash_hook.threading.Timer, "start", timers.append)
+    monkeypatch.setattr(crash_hook.threading.Timer, "start", lambda timer: timers.append(timer.function))
     passed(CrashHook("b", "Swap:soon"), "Swap")
     assert not deaths
-    timers[0].run()
+    timers[0]()
     assert len(deaths) == 1
 
 
