@@ -31,8 +31,6 @@ AREAS = {
     "coloured": Area("the coloured overlay, damaged or reconfigured", 500),
     "stabilise": Area("damaged tables that stabilise by leases or rebuilding", 500),
     "mobility": Area("clients that move", 20_000),
-    "heal": Area("brokers that die for good, and stand-ins", 1_000),
-    "heal-live": Area("the same on processes: `kill -9` for good under load"),
     "kills": Area("`kill -9` and restart of random brokers of nine under load"),
     "crash-points": Area("`kill -9` at every message of swap, add and remove"),
     "reweave": Area("reconfigurations of a chain of five at 1,000 events/s"),

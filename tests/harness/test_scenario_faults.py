@@ -29,21 +29,3 @@ def test_a_restart_from_a_backup_is_refused_and_nothing_is_started(kind, tmp_pat
     with pytest.raises(InvalidInputError, match=r"restart of b at 2\.1 s.* leave `state_from` out .*corrupt"):
         asyncio.run(run_live(scenario, tmp_path))
     assert not [*tmp_path.iterdir()]
-
-
-def test_healing_is_refused_and_not_left_out_in_silence(tmp_path):
-    scenario = parse_scenario(
-        """
-        name = "two of three"
-        routing = "simple"
-        ordering = "fifo"
-        links = [["a", "b"], ["b", "c"]]
-        duration = 3.0
-        heal = { after = 1.0 }
-        steps = [{ at = 1.0, do = "crash", broker = "b", for_good = true }]
-        """
-    )
-    assert not run_scenario(scenario, 1).refusals, "the simulator does it"
-    with pytest.raises(InvalidInputError, match=r"\[heal\]: .* leave it out, or run it by `pleach sim`.*--heal-after"):
-        asyncio.run(run_live(scenario, tmp_path))
-    assert not [*tmp_path.iterdir()]

@@ -221,11 +221,6 @@ STEPS = [
     (steps("at = 1\ndo = 'swap'\nbrokers = ['a', 'b']"), 3, "is a list of 2; a list of 3 is wanted"),
     (steps("at = 1\ndo = 'swap'\nbrokers = ['a', 'b', 'a']"), 3, "`steps[0].brokers` names 'a' twice"),
     (steps("at = 1\ndo = 'swap'\nbrokers = ['a', 'b', 'd']"), 3, "there is no broker 'd' by then"),
-    (
-        "[heal]\n" + steps("at = 1\ndo = 'exchange'\nremove = ['a', 'b']\nadd = ['a', 'c']\nprotocol = 'path'"),
-        6,
-        "with [heal], a broker that dies would leave the cycle of path locked",
-    ),
     (steps("at = 1\ndo = 'exchange'\nremove = ['a', 'x']\nadd = ['a', 'c']"), 3, "there is no broker 'x'"),
     (steps("at = 1\ndo = 'exchange'\nremove = ['a', 'b']\nadd = ['a', 'x']"), 4, "there is no broker 'x'"),
     (steps("at = 1\ndo = 'add_broker'\nbroker = 'a'\nto = 'b'"), 3, "broker 'a' is there already"),
@@ -270,6 +265,7 @@ STEPS = [
     ),
     # faults
     (steps("at = 1\ndo = 'crash'\nbroker = 'p'"), 3, "there is no broker 'p'"),
+    (steps("at = 1\ndo = 'crash'\nbroker = 'a'\nfor_good = true"), 4, "only a coloured network repairs itself"),
     (steps("at = 1\ndo = 'restart'\nbroker = 'a'"), 3, "broker 'a' is running"),
     (
         steps(*["at = 1\ndo = 'crash'\nbroker = 'a'"] * 2),
@@ -306,8 +302,6 @@ def test_appended_text(text, offset, reason):
         ("merge_bound = 0.1", 'set routing = "merging"'),
         ("merge_bound = 2", "a number from 0 to 1"),
         ("exchange = 5", "`exchange` is 5"),
-        ('exchange = "path"\nheal = {}', "cycle of path locked for good"),
-        ('exchange = "strawman"\nheal = {}', "take swaplink, or leave it to auto"),
         ("clients = 5", "not TOML: Cannot"),
         ("steps = 5", "`steps` is 5; a list"),
         ("steps = [5]", "`steps[0]` is 5; a table"),

@@ -9,11 +9,11 @@ import pytest
 
 import pleach
 from pleach.core.messages import NeighbourAddress, pack
-from pleach.core.overlay.healing.neighbour_info import NeighbourInfo, NeighbourInfoState
 from pleach.core.overlay.healing.stand_in import StandInPhase
+from pleach.core.overlay.neighbour_info import NeighbourInfo, NeighbourInfoState
 from pleach.server.healing.guardian import Guardian
-from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.settings import HealSettings, StandInSettings
+from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.node import EXIT_FENCED
 from support.live.client_crash import abandon
 from support.live.daemons import Running, chain

@@ -103,7 +103,6 @@ HEAD = 'name = "x"\nrouting = "covering"\nlinks = [["a", "b"]]\nduration = 1.0\n
         ("[improve]\nactions_per_minute_max = 0", "1 to 1,000"),
         ("[improve]\nevry = 1", "did you mean `every`"),
         ("hierarchical = true\n[improve]", "hierarchical"),
-        ("[improve]\n[heal]", "cannot be combined"),
         ('[improve]\n[stabilise]\nkind = "rebuild"\nrefresh = 1\nperiod = 5', "only leases go with"),
     ],
 )

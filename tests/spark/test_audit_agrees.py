@@ -9,7 +9,6 @@ import pytest
 from pleach.lake.arrow import arrow_type
 from pleach.spark.audit.job import audit
 from pleach.trace import Rule, VerdictOutcome, judge, read_traces
-from pleach.trace.broker_losses import GIVEN_UP
 from pleach.trace.parquet import COLUMNS
 from support.spark.traces_with_errors import spoilt
 from support.thorough import FACTOR
@@ -48,8 +47,5 @@ def test_both_oracles_agree_on_every_run_and_violation(spark, traces):
     assert len(expected) == TRACES
     # The traces are worth their name: every rule is broken often, and some runs are of no use.
     assert min(sum(verdict.count(rule) for verdict in expected.values()) for rule in Rule) > TRACES // 20
-    apart = [each.reason for verdict in expected.values() for each in verdict.departed]
-    assert len(apart) > TRACES // 50
-    assert any(reason.startswith(GIVEN_UP) for reason in apart)
     outcomes = [verdict.outcome for verdict in expected.values()]
     assert min(outcomes.count(outcome) for outcome in VerdictOutcome) > TRACES // 50

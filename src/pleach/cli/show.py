@@ -103,10 +103,6 @@ def show_verdict(console: Console, verdict: Verdict, explained: Callable[[], str
     console.print(table)
     colour = {"clean": "green", "violated": "red"}.get(verdict.outcome.value, "yellow")
     console.print(f"verdict: [bold {colour}]{verdict.outcome.value}[/] (ordering {verdict.ordering.value})")
-    if verdict.departed:
-        console.print(
-            f"not counted: {len(verdict.departed):,} deliveries that were lost with brokers that never returned"
-        )
     if verdict.violations:
         console.print(escape(explained()), soft_wrap=True)
     elif verdict.unusable:

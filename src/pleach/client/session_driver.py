@@ -38,7 +38,6 @@ from pleach.errors import AccessDeniedError, ClientError, ClientFencedError, Con
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
 from pleach.net.client_login import PLAIN, Entry
-from pleach.trace.broker_losses import HELD
 
 if TYPE_CHECKING:
     from pleach.client.client import Client
@@ -129,7 +128,7 @@ class RecordingMachine:
             return self.inner.peer_reset(peer)
         if not self.is_stand_in:
             return self.inner.start_over(peer)
-        held = [Observe(Observed.STATE, event_id=str(event), detail=HELD) for event in self.inner.unconfirmed]
+        held = [Observe(Observed.STATE, event_id=str(event), detail="still has it") for event in self.inner.unconfirmed]
         return [*held, *self.inner.peer_reset(peer)]
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
@@ -323,7 +322,7 @@ class SessionDriver:
             return
         assert self._endpoint is not None
         session, broker = self.session, self.machine.broker
-        own = Progress(self._epoch, session.peer_epoch, position, session.first)
+        own = Progress.of(session)._replace(received=position)
         state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
         self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed))
         self._skip = skip

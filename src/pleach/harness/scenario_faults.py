@@ -41,7 +41,6 @@ LIVE_KINDS: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
 def for_processes(scenario: Scenario) -> Scenario:
     """The scenario with its delays on real processes; raises InvalidInputError where it cannot be run."""
     _refuse_backups(scenario)
-    _refuse_healing(scenario)
     if scenario.stabilise is None:
         return scenario
     if scenario.stabilise.renewal is Renewal.RELAYED:
@@ -76,15 +75,6 @@ def _refuse_backups(scenario: Scenario) -> None:
                 f"restart of {step.broker} at {step.at:g} s: processes are not restarted from a backup; leave "
                 '`state_from` out and add a step `corrupt` with what = "all", or run it by `pleach sim`'
             )
-
-
-def _refuse_healing(scenario: Scenario) -> None:
-    """A broker that is away for `after` gets a stand-in there, and is fenced when it restarts later."""
-    if scenario.heal is not None:
-        raise InvalidInputError(
-            "[heal]: stand-ins are processes that brokers start, and have no proxies; leave it "
-            "out, or run it by `pleach sim`. Brokers of your own have it with --heal-after"
-        )
 
 
 class FaultTarget(Protocol):

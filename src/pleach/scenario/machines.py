@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from pleach.core.broker import Broker, MachineMaker
 from pleach.core.client.machine import ClientMachine
-from pleach.core.client.returning import ReturningClient
 from pleach.core.client.state import RenewalClock
 from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.messages import Node
@@ -18,7 +17,6 @@ from pleach.core.mobility.machine import Mobility
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.core.overlay.coloured.holding import Order
 from pleach.core.overlay.context import RouterMaker
-from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.renewal_relay import Relaying
 from pleach.core.routing.router import Router, RoutingConfig
@@ -80,8 +78,6 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
     reweaving = [*machines(scenario.ordering.value), Mobility]
-    if scenario.heal:
-        reweaving.append(partial(StandIn, ordering=scenario.ordering.value, grace=scenario.heal.grace))
     match scenario.stabilise:
         case None:
             return reweaving
@@ -149,9 +145,8 @@ def make_machines(scenario: Scenario) -> dict[Node, BrokerMachine]:
 
 
 def make_clients(scenario: Scenario) -> dict[Node, ClientMachine]:
-    make = ReturningClient if scenario.heal else ClientMachine
     return {
-        c.id: make(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
+        c.id: ClientMachine(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
         for c in scenario.clients
     }
 

@@ -122,16 +122,6 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
         return Lease(refresh=self.refresh, period=self.period, renewal=self.renewal, variant=self.variant)
 
 
-class HealTable(msgspec.Struct, frozen=True, kw_only=True):
-    """How the network replaces brokers that are dead for good (core/overlay/healing/stand_in.py).
-
-    `after`: seconds from a death to the stand-in. `grace`: seconds for which the stand-in waits for clients.
-    """
-
-    after: PositiveSeconds = 2.0
-    grace: PositiveSeconds = 30.0
-
-
 class PerLink(msgspec.Struct, Generic[T], frozen=True):
     """A value for every link: its own where the file gives one, else the default. Links have no direction."""
 
@@ -184,7 +174,6 @@ class Scenario(NetworkScenario, frozen=True, kw_only=True):
     """
 
     stabilise: Stabilise | None = None
-    heal: HealTable | None = None
     improve: CouncilSettings | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
     clients: tuple[ScenarioClient, ...] = ()
     steps: tuple[Step, ...] = ()

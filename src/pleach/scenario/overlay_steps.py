@@ -75,7 +75,7 @@ def coloured_request(step: TreeStep, operation: str) -> tuple[Node, OperatorRequ
 
 
 def circumstances_of(scenario: model.Scenario) -> Circumstances:
-    return Circumstances(scenario.ordering.value, scenario.hierarchical, heals=scenario.heal is not None)
+    return Circumstances(scenario.ordering.value, scenario.hierarchical)
 
 
 def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology, scenario: model.Scenario) -> Plan:

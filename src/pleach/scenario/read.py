@@ -20,7 +20,6 @@ from pleach.core.stabilise.lease_settings import Renewal
 from pleach.errors import EventError, FilterError
 from pleach.scenario import values
 from pleach.scenario.model import (
-    HealTable,
     Ordering,
     Publishes,
     PublishLoad,
@@ -329,7 +328,6 @@ READERS: dict[Any, Reader] = {
     Stabiliser: one_of(Stabiliser),
     Renewal: one_of(Renewal),
     Stabilise | None: struct(Stabilise),
-    HealTable | None: struct(HealTable),
     CouncilSettings | None: struct(CouncilSettings),
     float: number,
     int: whole(0, 10**9),

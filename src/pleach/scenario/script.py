@@ -276,10 +276,8 @@ def _check(scenario: model.Scenario, options: ExploreOptions) -> None:
         raise ScenarioError(f"{reason}: explore it with timers (`--timers`)")
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
-    if scenario.stabilise or scenario.heal:
-        what = "leases run out" if scenario.stabilise else "stand-ins come"
-        table = "stabilise" if scenario.stabilise else "heal"
-        raise ScenarioError(f"{what} by a clock, and there is none; leave [{table}] out")
+    if scenario.stabilise:
+        raise ScenarioError("leases run out by a clock, and there is none; leave [stabilise] out")
     for client in scenario.clients:
         for reply in client.reply:
             if reply.probability != 1.0:

@@ -85,7 +85,8 @@ class PublishStep(StepBase, frozen=True, tag="publish"):
 
 
 class Crash(StepBase, frozen=True, tag="crash"):
-    """The broker loses its memory and keeps its disk. `for_good`: the disk too, and it does not restart."""
+    """The broker loses its memory and keeps its disk. `for_good`, in a coloured network: the disk too, and it does
+    not restart."""
 
     broker: Name
     for_good: bool = False

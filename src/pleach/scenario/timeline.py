@@ -12,10 +12,9 @@ from typing import assert_never
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
+from pleach.core.overlay.choice import CHOICES
 from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import Scenario
-from pleach.scenario.overlay_steps import circumstances_of
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import all_known, instead
 from pleach.scenario.stabilise_settings import is_coloured
@@ -68,8 +67,6 @@ class _World:
         self._down: set[str] = set()
         self._dead: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
-        self._circumstances = circumstances_of(scenario)
-        self._heals = self._circumstances.heals
         self._is_coloured = is_coloured(scenario)
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
@@ -101,7 +98,7 @@ class _World:
             case Exchange():
                 self._need_brokers(step.remove, (*path, "remove"))
                 self._need_brokers(step.add, (*path, "add"))
-                self._need_exchange(step.protocol, (*path, "protocol"))
+                _need_protocol(step.protocol, (*path, "protocol"))
                 self._links_known = False
             case AddBroker():
                 self._need_broker(step.to, (*path, "to"))
@@ -147,14 +144,15 @@ class _World:
             case Crash():
                 if step.broker in self._down:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
-                if step.for_good and not (self._heals or self._is_coloured):
-                    raise FlawError((*path, "for_good"), "a broker that dies for good needs a stand-in; add [heal]")
-                (self._dead if step.for_good else self._down).add(step.broker)  # a stand-in can crash, too
+                if step.for_good and not self._is_coloured:
+                    reason = 'only a coloured network repairs itself after that; leave it out, or set kind = "coloured"'
+                    raise FlawError((*path, "for_good"), reason)
+                (self._dead if step.for_good else self._down).add(step.broker)
             case Restart():
-                if step.broker not in self._down | self._dead:  # a restart of a dead broker is refused at run time
-                    raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
-                if step.broker in self._dead and not self._heals:  # otherwise its stand-in refuses it
+                if step.broker in self._dead:
                     raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
+                if step.broker not in self._down:
+                    raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
                 self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 
@@ -165,11 +163,6 @@ class _World:
             raise FlawError(path, "an old state needs repair; add [stabilise]")
         if step.state_from >= step.at:
             raise FlawError(path, f"`state_from` is {step.state_from:g} s, not before the step itself at {step.at:g} s")
-
-    def _need_exchange(self, protocol: str, path: Path) -> None:
-        _need_protocol(protocol, path)
-        if reason := why_not(protocol, self._circumstances):
-            raise FlawError(path, f"with [heal], {reason}; {INSTEAD}")
 
     def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:
         for i, broker in enumerate(brokers):

@@ -12,11 +12,10 @@ import msgspec
 
 from pleach.core.events.language import parse_filter
 from pleach.core.optimise.council_settings import council_complaints
-from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
+from pleach.core.overlay.choice import CHOICES
 from pleach.errors import FilterError
 from pleach.scenario.clients import initial_advertisements
-from pleach.scenario.model import Ordering, PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
-from pleach.scenario.overlay_steps import circumstances_of
+from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import instead
 
@@ -105,16 +104,9 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.exchange not in CHOICES:
         reason = f"unknown exchange {scenario.exchange!r}{instead(scenario.exchange, CHOICES)}"
         raise FlawError(("exchange",), reason)
-    if reason := why_not(scenario.exchange, circumstances_of(scenario)):
-        raise FlawError(("exchange",), f"with [heal], {reason}; {INSTEAD}")
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` does not apply to {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)
-    if scenario.heal and scenario.ordering is Ordering.NONE:
-        reason = 'without order a stand-in cannot tell what was delivered; set ordering = "fifo" or "causal"'
-        raise FlawError(("heal",), reason)
-    if scenario.heal and scenario.stabilise:
-        raise FlawError(("heal",), "[heal] and [stabilise] cannot be combined; leave one of them out")
     _check_improve(scenario)
 
 
@@ -125,8 +117,6 @@ def _check_improve(scenario: Scenario) -> None:
         raise FlawError(("improve", key), f"`improve.{key}`: {reason}; {remedy}")
     if scenario.hierarchical:
         raise FlawError(("improve",), "hierarchical routing goes by the root, not by costs; leave `hierarchical` out")
-    if scenario.heal:
-        raise FlawError(("improve",), "[improve] and [heal] cannot be combined; leave one of them out")
     if scenario.stabilise and scenario.stabilise.kind is not Stabiliser.LEASES:
         reason = f'only leases go with [improve]; set kind = "{Stabiliser.LEASES}", or leave one of them out'
         raise FlawError(("improve",), reason)

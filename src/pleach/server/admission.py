@@ -9,6 +9,8 @@ Rule 2: an epoch is a time of day (opening.py), or less. One from the future is 
         name rightly, for as long as it lies ahead.
 Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch. Only a stand-in is
         replaced by a newer stand-in: of two, the newer one serves (docs/protocols/healing-live.md).
+Rule 4: of two views of a broker the newer one counts. It replaces the older one, also while that is connected; and the
+        older one is refused as fenced by whoever has heard of the newer one, connected or not, whatever its epoch.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import BROKER, CLIENT, STAND_IN, ByeReason, Hello
+from pleach.core.links.session import Session
 from pleach.core.messages import Node
 from pleach.server.feature import Feature, Features, HelloRefusal
 from pleach.server.links import LinkTable, Port
@@ -51,16 +54,20 @@ class Admission:
         if peer in self._broker.hosting.here:
             return HelloRefusal(ByeReason.REFUSED, f"{peer} is a component that {name} hosts: choose another name")
         session = self._endpoint.sessions.get(peer)
+        if port is Port.PEERS and hello.view < (known := self._directory.view_of(peer)):
+            reason = f"view {known} of {peer} is known to {name}, not only {hello.view}"
+            is_at_work = self._links.is_up(peer) and session is not None and session.peer_view == known
+            return HelloRefusal(ByeReason.FENCED, reason, is_at_work, known)
         if session is not None and hello.epoch < session.peer_epoch:
             is_at_work = port is Port.PEERS and self._links.is_up(peer)
             return HelloRefusal(ByeReason.FENCED, f"a newer {peer} is known to {name}", is_at_work)
-        if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
+        if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(hello, session):
             return HelloRefusal(ByeReason.LEAVING, f"{name} has a connection to {peer} already")
         if port is Port.CLIENTS and hello.wants not in ("", name):
             return HelloRefusal(ByeReason.ELSEWHERE, f"this is {name}, not {hello.wants}")
         refusal = next((found for refuse in self._refusals if (found := refuse(hello, port))), None)
         if refusal is None and session is not None and hello.epoch > session.peer_epoch:
-            return self._replacing(hello, port)
+            return self._replacing(hello, session, port)
         return refusal
 
     def _is_right_port(self, peer: Node, port: Port) -> bool:
@@ -68,20 +75,21 @@ class Admission:
             return not self._directory.is_linked(peer)
         return self._directory.is_welcome(peer) or any(welcomes(peer) for welcomes in self._welcomes)
 
-    def _replacing(self, hello: Hello, port: Port) -> HelloRefusal | None:
+    def _replacing(self, hello: Hello, session: Session, port: Port) -> HelloRefusal | None:
         """Refuse a newer broker while the one of its name is connected (rule 3)."""
         peer, link = hello.node, self._links.get(hello.node)
         if port is Port.CLIENTS or link is None or not self._links.is_up(peer):
             return None
-        if hello.role == STAND_IN and link.role == STAND_IN:
+        if hello.view > session.peer_view or (hello.role == STAND_IN and link.role == STAND_IN):
             return None
         reason = f"{peer} is connected to {self._broker.name}: end that one first, or choose another name"
         return HelloRefusal(ByeReason.REFUSED, reason)
 
-    def _prefers_own(self, peer: Node) -> bool:
-        """Where both sides dial, the connection that the smaller name made is the one that stays."""
-        link = self._links.get(peer)
-        return link is not None and link.is_dialled and self._links.is_up(peer) and self._broker.name < peer
+    def _prefers_own(self, hello: Hello, session: Session) -> bool:
+        """Where both sides dial, the connection that the smaller name made is the one that stays (but rule 4)."""
+        peer, link = hello.node, self._links.get(hello.node)
+        is_kept = link is not None and link.is_dialled and self._links.is_up(peer) and hello.view <= session.peer_view
+        return is_kept and self._broker.name < peer
 
 
 def malformed(hello: Hello, port: Port) -> str:
@@ -90,7 +98,10 @@ def malformed(hello: Hello, port: Port) -> str:
         return f"malformed Hello: the name must be 1 to {NAME_BYTES_MAX} printable bytes"
     if hello.epoch <= 0 or hello.first <= 0:
         return "malformed Hello: epoch and first sequence must be above 0"
-    if not all(0 <= number < NUMBER_MAX for number in (hello.epoch, hello.peer_epoch, hello.received, hello.first)):
+    if hello.view and port is Port.CLIENTS:
+        return "malformed Hello: only brokers have views"
+    numbers = (hello.epoch, hello.peer_epoch, hello.received, hello.first, hello.view)
+    if not all(0 <= number < NUMBER_MAX for number in numbers):
         return f"malformed Hello: numbers must be at least 0 and below {NUMBER_MAX:,}"
     if hello.role not in ROLES[port]:
         return f"malformed Hello: {hello.role!r} is no role for the {port.value} port"

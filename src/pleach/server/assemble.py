@@ -13,8 +13,8 @@ from pleach.core.hosting.component import Factory
 from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
-from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
 from pleach.core.overlay.healing.stand_in import StandIn
+from pleach.core.overlay.neighbour_info import NeighbourInfo
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import Router
 from pleach.core.stabilise.leases import Leases
@@ -32,11 +32,11 @@ from pleach.server.door.quotas import PrincipalQuotas
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.feature import Feature, Features
 from pleach.server.healing.guardian import Guardian
-from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.settings import GRACE_SECONDS
 from pleach.server.healing.witness import DeathWitness
 from pleach.server.http.faults import InjectedFaults
 from pleach.server.leaving import Leaving
+from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers

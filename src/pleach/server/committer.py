@@ -112,7 +112,7 @@ class Durable:
         self._progress: dict[Node, Progress] = {}
         self._last: dict[Node, int] = {}
         for peer, session in endpoint.sessions.items():
-            self._progress[peer] = Progress(endpoint.epoch, session.peer_epoch, session.received, session.first)
+            self._progress[peer] = Progress.of(session)
             self._last[peer] = session.last
 
     def note(self, batch: Batch) -> None:

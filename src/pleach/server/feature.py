@@ -35,6 +35,7 @@ class HelloRefusal(NamedTuple):
     why: ByeReason
     reason: str
     is_at_work: bool = False  # of FENCED: the newer broker is connected here
+    view: int = 0  # of FENCED: the newer view that is known; 0: its epoch is newer
 
 
 class Feature:

@@ -7,6 +7,7 @@ import time
 
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
+from pleach.server.reader_tokens import new_secret
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
@@ -25,7 +26,7 @@ def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
         store.close()
         raise SettingsError("stand_in.epoch", f"{settings.data_dir} has another epoch", "give an empty directory")
     lasting = settings.lasting
-    for key, value in store.made_with(lasting).items():
+    for key, value in store.made_with({**lasting, **new_secret()}).items():
         if lasting.get(key, value) != value:
             store.close()
             remedy = f"set it to that, or move {settings.data_dir} away: the broker then starts without memory"

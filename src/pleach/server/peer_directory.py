@@ -17,6 +17,7 @@ from pleach.core.links.frames import BROKER, GUARDED, STAND_IN, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Node, StandFor
 from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
+from pleach.core.standby.views import View, ViewNumber
 from pleach.net.addresses import BrokerAddresses
 from pleach.server.links import LinkTable, Port
 from pleach.server.reader_tokens import ReaderTokens
@@ -30,14 +31,20 @@ log = logging.getLogger(__name__)
 
 class PeerDirectory:
     def __init__(
-        self, broker: Broker, endpoint: Endpoint, links: LinkTable, settings: Callable[[], BrokerSettings]
+        self,
+        broker: Broker,
+        endpoint: Endpoint,
+        links: LinkTable,
+        tokens: ReaderTokens,
+        settings: Callable[[], BrokerSettings],
     ) -> None:
         self._broker = broker
         self._endpoint = endpoint
         self._links = links
         self._settings = settings
-        self.tokens = ReaderTokens(settings().data_dir)
+        self.tokens = tokens
         self.places = BrokerAddresses()  # where this broker is found
+        self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
         self.mates: dict[Node, str] = {}  # addresses of stand-ins that are to be neighbours of this one
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
@@ -63,11 +70,21 @@ class PeerDirectory:
         while len(self._expected) > EXPECTED_MAX:
             del self._expected[next(iter(self._expected))]
 
+    @property
+    def view_number(self) -> ViewNumber:
+        return self.view.number if self.view is not None else 0
+
+    def view_of(self, broker: Node) -> ViewNumber:
+        """The newest view of another broker that is known here; 0: it has no standbys, as far as is known."""
+        session = self._endpoint.sessions.get(broker)
+        return session.peer_view if session is not None else 0
+
     def introduce(self, broker: Node) -> None:
         """Set what the Hello to a broker says: the admin address, which clients are not told, and the role."""
         session = self._endpoint.admit(broker)
         own = session.introduction
         own.admin, own.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
+        own.view = self.view_number
 
     @property
     def _is_gathering(self) -> bool:
@@ -89,6 +106,7 @@ class PeerDirectory:
             session = self._endpoint.admit(hello.node)
             own, is_new = session.introduction, session.peer_epoch not in (0, hello.epoch)
             own.role, own.token = self._role_for_clients, self.tokens.of(hello.node, hello.epoch)
+            own.view = self.view_number
             own.former = hello.epoch - 1 if is_new else 0
         else:
             self.introduce(hello.node)

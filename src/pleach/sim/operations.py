@@ -169,19 +169,6 @@ class SimOperations:
 
     # Ends ----------------------------------------------------------------------------------------------------
 
-    def died(self, broker: Node) -> None:
-        """Conclude the operations of a dead broker: no other broker will."""
-        for operation in self.under_way:
-            if operation.broker == broker and not isinstance(operation.request, RequestAdd):
-                self.concluded(broker, Concluded(operation.name, f"broker {broker} has died"))
-
-    def replaced(self, broker: Node, *, is_linked: bool) -> bool:
-        """A dead broker gets a stand-in; False if it needs none: it was joining, and no broker had accepted it."""
-        joining = [each for each in self.under_way if each.broker == broker and isinstance(each.request, RequestAdd)]
-        for operation in joining:
-            self.concluded(broker, Concluded(operation.name, "" if is_linked else f"broker {broker} has died"))
-        return is_linked or not joining
-
     def concluded(self, node: Node, end: Concluded) -> None:
         """A broker reports the end of an operation."""
         context = self._context

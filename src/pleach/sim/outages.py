@@ -1,7 +1,7 @@
 """Crashes and restarts of brokers in a simulated run, and the settings of links.
 
 Every step of a broker is committed, so its disk holds its whole state when it crashes. A broker that crashes for good
-without [heal] is *abandoned*: links to it lose what is sent.
+is *abandoned*: links to it lose what is sent.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class SimOutages:
         self._losses = run.scenario.loss.by_link()
 
     def is_down(self, broker: Node) -> bool:
-        healing = self._run.healing
-        return broker in self.disks or (healing is not None and healing.is_dead(broker))
+        return broker in self.disks
 
     # Links ---------------------------------------------------------------------------------------------------
 
@@ -67,30 +66,21 @@ class SimOutages:
             run.refuse(step, f"there is no broker {broker} any more")
         elif self.is_down(broker):
             run.refuse(step, f"broker {broker} is down already")
-        elif step.for_good and run.healing:
-            run.healing.die(broker)
-            run.operations.died(broker)
         else:
             self.crash(broker)
             if step.for_good:
                 self._abandon(broker)
 
     def take_restart(self, step: steps.Restart) -> None:
-        broker, healing = step.broker, self._run.healing
-        if broker in self.disks:
+        if step.broker in self.disks:
             self.restart(step)
-        elif healing and healing.has_died(broker):
-            reason = f"broker {broker} is fenced: its stand-in has a newer epoch; join as a new broker"
-            self._run.refuse(step, reason)
         else:
-            self._run.refuse(step, f"broker {broker} is not down")
+            self._run.refuse(step, f"broker {step.broker} is not down")
 
     def crash(self, broker: Node) -> None:
         run = self._run
         run.record(RecordKind.FAULT, broker, detail=run.faults.outage("crash"))
         self.disks[broker] = run.brokers[broker].capture()
-        if run.healing:
-            run.healing.crashed(broker)
         run.sim.crash(broker)
 
     def _abandon(self, broker: Node) -> None:
@@ -113,8 +103,6 @@ class SimOutages:
         run.brokers[broker] = fresh
         run.sim.restart(broker, run.wrapped(fresh))
         run.sim.perform(broker, fresh.resume(now=run.sim.now))
-        if run.healing:
-            run.healing.restarted(broker)
 
     def back_up(self, broker: Node, at: float) -> None:
         """Copy the broker's disk; that of a broker that is down is the one it crashed with."""

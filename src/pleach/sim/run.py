@@ -11,7 +11,7 @@ from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Concluded, Observe, Observed
 from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
-from pleach.core.messages import Message, Node
+from pleach.core.messages import Node
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
 from pleach.scenario.clients import (
@@ -27,7 +27,6 @@ from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.stabilise_settings import is_coloured
 from pleach.sim.council import SimCouncils
 from pleach.sim.faults import SimStateFaults
-from pleach.sim.healing import Healing
 from pleach.sim.operations import OperationContext, SimOperations
 from pleach.sim.outages import SimOutages
 from pleach.sim.service import service_of
@@ -97,7 +96,6 @@ class ScenarioRun:
         self.outages = SimOutages(self)
         self.operations = SimOperations(self._operation_context())
         self.faults = SimStateFaults(self)
-        self.healing = Healing(self, scenario.heal) if scenario.heal else None
         self.councils = SimCouncils(self.sim, scenario) if scenario.improve else None
         self._watch = watch
         self._clients = SimClients(self.sim, scenario, self.stream, self.clients)
@@ -159,24 +157,21 @@ class ScenarioRun:
         for name, broker in self.brokers.items():
             self.sim.add(name, self.wrapped(broker), service=service_of(self.scenario, name, self.brokers))
         for name, client in self.clients.items():
-            self.sim.add(name, self.healing.wrapped_client(client) if self.healing else client)
+            self.sim.add(name, client)
         self.sim.on_link = self.outages.configure
         self.sim.on_concluded = self._concluded
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):
             self.sim.link(a, b)
         if is_observed:
             self.sim.on_observe = self._observe
-        if self.healing:
-            self.sim.on_send = self._sent
-        elif self.recorder.wants(RecordKind.SEND):
+        if self.recorder.wants(RecordKind.SEND):
             self.sim.on_send = self.recorder.sent
         for name, broker in self.brokers.items():
             self.sim.perform(name, broker.resume(now=0.0))
 
     def wrapped(self, broker: BrokerMachine) -> Machine:
-        """The broker, with what healing or a council adds to it."""
-        wrapper = self.healing or self.councils
-        return wrapper.wrapped(broker) if wrapper and isinstance(broker, Broker) else broker
+        """The broker, with its council if it has one."""
+        return self.councils.wrapped(broker) if self.councils and isinstance(broker, Broker) else broker
 
     def _operation_context(self) -> OperationContext:
         return OperationContext(
@@ -233,7 +228,6 @@ class ScenarioRun:
 
     def _drain(self) -> bool:
         quiet = self.sim.drain() and not self.operations.under_way and not self._is_holding
-        quiet = quiet and not (self.healing and self.healing.is_at_work)
         if quiet:
             self.record(RecordKind.DRAIN, NETWORK)
         if quiet and self._watch:
@@ -244,12 +238,6 @@ class ScenarioRun:
 
     def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
         self.recorder.add(kind, at=self.sim.now, node=node, detail=detail, peer=peer)
-
-    def _sent(self, at: float, node: Node, to: Node, message: Message) -> None:
-        if self.recorder.wants(RecordKind.SEND):
-            self.recorder.sent(at, node, to, message)
-        if self.healing:
-            self.healing.sent(node, to, message)
 
     def _observe(self, at: float, node: Node, seen: Observe) -> None:
         self.recorder.observe(at, node, seen)

@@ -11,7 +11,6 @@ first_pass.py … facts about the whole trace that the oracle needs beforehand
 candidates.py … which filters match an event
 verdict.py    the result
 explain.py    a violation with the records around it, as text
-broker_losses.py  losses with brokers that died for good
 
 Imports lake/ and core/events/, and no world.
 """

@@ -30,8 +30,7 @@ that counts. A fault whose detail has `stabilises=S` suspends the checks in [at,
 then, and events that are published then, are not judged; what clients know and have got is still noted.
 With `flight=F` beside it, events that were published before and accepted (acknowledged, or delivered once)
 at most F before the fault, or later, may be lost: they may have been under way. When they were published does
-not tell: a client keeps what it publishes until what it has advertised is in effect. Losses with brokers that
-died for good are excused (broker_losses.py).
+not tell: a client keeps what it publishes until what it has advertised is in effect.
 
 What cannot be judged gives a verdict with `unusable` set. Nothing is judged: records out of order, an
 unknown kind, filters, ids or attributes that do not parse, an id published twice, or acknowledged and
@@ -46,7 +45,6 @@ from collections.abc import Callable, Sequence
 
 from pleach.core.events.event import EventId
 from pleach.errors import InvalidInputError, TraceError
-from pleach.trace.broker_losses import without_departed
 from pleach.trace.candidates import Candidates
 from pleach.trace.first_pass import FirstPass, survey
 from pleach.trace.ledger import NEVER, ClientHistory, ClientStates, Past, PublishedEvent, SubscriptionSpan
@@ -67,7 +65,7 @@ def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> 
         oracle.read(records)
     except InvalidInputError as error:
         return Verdict(run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records)))
-    return without_departed(records, oracle.verdict(len(records)))
+    return oracle.verdict(len(records))
 
 
 class _Oracle:

@@ -75,23 +75,20 @@ class Counts(msgspec.Struct, frozen=True):
     drains: int = 0
     suspensions: int = 0  # faults that suspend the checks for a while
     set_aside: int = 0  # breaches that fell into a suspension
-    departed: int = 0  # losses with brokers that died for good
     unpaired: int = 0  # acknowledgements and unsubscriptions without a request
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """The judgement of one run.
 
-    `violations` break what the network promises, `tolerated` breach an order that it does not promise. `departed`: lost
-    with brokers that died for good (broker_losses.py), which no network can prevent. `unusable`: why the trace, or a
-    part of it, cannot be judged; the rest is judged.
+    `violations` break what the network promises, `tolerated` breach an order that it does not promise. `unusable`: why
+    the trace, or a part of it, cannot be judged; the rest is judged.
     """
 
     run: str
     ordering: Ordering
     violations: tuple[Violation, ...] = ()
     tolerated: tuple[Violation, ...] = ()
-    departed: tuple[Violation, ...] = ()
     unusable: str = ""
     counts: Counts = Counts()
 

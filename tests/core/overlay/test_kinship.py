@@ -2,7 +2,7 @@
 
 from pleach.core.broker import Broker
 from pleach.core.messages import NeighbourAddress, NeighbourReport, StandInAddress
-from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
+from pleach.core.overlay.neighbour_info import NeighbourInfo
 from pleach.core.routing.router import RoutingConfig
 
 

@@ -61,7 +61,7 @@ class Watched:
         self.flaws: list[str] = []
         self.drains = 0
         self._floods = scenario.routing is Routing.FLOODING
-        self._asks_again = scenario.stabilise is not None or scenario.heal is not None
+        self._asks_again = scenario.stabilise is not None
 
     def _watch(self, brokers: dict[Node, Broker]) -> None:
         self.drains += 1

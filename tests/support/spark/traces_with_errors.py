@@ -11,7 +11,6 @@ from collections.abc import Callable
 import msgspec
 
 from pleach.trace import Record, RecordKind, attributes_text
-from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
 from support.trace.planted_errors import AT_ONE_RECORD, EXACT, inserted, postponed, renumbered, without
 from support.trace.tiny_network import clean_story
 
@@ -80,25 +79,6 @@ def reincarnate(records: list[Record], draw: random.Random) -> list[Record]:
     return replaced(records, index, event=f"{publisher}/0{rest}") if rest else records
 
 
-def bereave(records: list[Record], draw: random.Random) -> list[Record]:
-    """A delivery is missing, and a broker has died for good: with a copy of that event, or not."""
-    index = draw.choice(of_kind(records, "deliver") or [0])
-    event, client = records[index].event, records[index].who
-    other = draw.choice([event, event, draw.choice(records).event])
-    told = [
-        (RecordKind.STATE, "y", "x", "", linked_when_died(draw.choice(["x", "x", "w"]))),
-        (RecordKind.STATE, client, draw.choice(["y", "y", "x"]), "", linked_when_died("x")),
-        (RecordKind.FAULT, "x", draw.choice(["y", "y", client, "z"]), other, DIED),
-        (RecordKind.STATE, "n", draw.choice(["x", "x", "w"]), event, HELD),
-        (RecordKind.STATE, draw.choice(["x", "w"]), "", event, f"{GIVEN_UP}: it would come after answers to it"),
-    ]
-    records = without(records, index)
-    for kind, node, peer, of_event, detail in draw.sample(told, draw.randint(3, len(told))):
-        new = Record(records[0].run, 0.0, node, 0, kind, event=of_event, peer=peer, detail=detail)
-        records = inserted(records, draw.randrange(len(records) + 1), new)
-    return records
-
-
 def make_unusable(records: list[Record], draw: random.Random) -> list[Record]:
     index = draw.randrange(len(records))
     changes = draw.choice(
@@ -138,8 +118,6 @@ SPOILINGS: tuple[Spoiling, ...] = (
     drain_more,
     promise_less,
     reincarnate,
-    bereave,
-    bereave,
 )
 
 

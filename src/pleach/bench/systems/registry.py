@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from pleach.bench.systems.jetstream import JetStream
 from pleach.bench.systems.mosquitto import Mosquitto, MovingMosquitto
 from pleach.bench.systems.moving import MovingSystem
 from pleach.bench.systems.nats import MovingNats, Nats
@@ -18,8 +19,13 @@ SECURED = Pleach(tls=True)
 GUARDED = Pleach(tls=True, rights=True)
 PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
 
+# Those that confirm an event once it is stored, on one machine or more.
+JETSTREAM_ONE, JETSTREAM_THREE = JetStream(1), JetStream(3)
+JETSTREAM_SYNCED = JetStream(3, sync_always=True)
+STORING: tuple[System, ...] = (JETSTREAM_ONE, JETSTREAM_THREE, JETSTREAM_SYNCED)
+
 SYSTEMS: MappingProxyType[str, System] = MappingProxyType(
-    {s.name: s for s in (OURS, DURABLE, SECURED, GUARDED, *PEERS)}
+    {s.name: s for s in (OURS, DURABLE, SECURED, GUARDED, *PEERS, *STORING)}
 )
 
 # Systems whose clients can move by reconnecting to another server.

@@ -16,6 +16,8 @@ Rule 6: a Hello that refers to a former epoch of its receiver is ignored, since 
         become void. Its sender learns the new epoch from our Hello and sends a second Hello.
 Rule 7: a node that another node referred to a peer was referred to one epoch of it (`awaited`). It treats that epoch as
         known: rules 5 and 6 apply.
+Rule 8: a peer that was promoted on another machine has the state of its epoch, and a higher view (core/standby/). One
+        with a lower view than was met is outdated, and is refused as fenced.
 
 The session reads no clock (`now` is a parameter) and knows no sockets; tests simulate crashes, cuts and lost frames.
 """
@@ -100,6 +102,7 @@ class SessionState(msgspec.Struct, array_like=True):
     received: int = 0
     first: int = 1  # the sequence of outbox[0]
     outbox: list[bytes] = msgspec.field(default_factory=list)
+    peer_view: int = 0  # the highest that was met; 0: a peer without standbys
 
 
 class Introduction(msgspec.Struct):
@@ -108,6 +111,7 @@ class Introduction(msgspec.Struct):
     epoch: int
     role: str = BROKER
     admin: str = ""  # operators' address of this node, for peers that may know it
+    view: int = 0  # of a broker that has standbys
     awaited: int = 0  # the epoch of the peer that this node was referred to; valid until a Hello names one
     token: str = ""  # for readers of this session
     former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know
@@ -119,6 +123,7 @@ class Session:
         self.peer = peer
         self.phase = SessionPhase.DOWN
         self.peer_epoch = state.peer_epoch
+        self.peer_view = state.peer_view
         self.received = state.received
         self.first = state.first
         self._outbox = deque(state.outbox)
@@ -260,6 +265,10 @@ class Session:
         if hello.epoch < self.known_epoch:
             reason = f"a newer {hello.node} is known to {self.node}"
             return [Transmit(Bye(ByeReason.FENCED, reason)), Hangup(reason)]
+        if hello.view < self.peer_view:
+            reason = f"view {self.peer_view} of {hello.node} is known to {self.node}, not only {hello.view}"
+            return [Transmit(Bye(ByeReason.FENCED, reason, view=self.peer_view)), Hangup(reason)]
+        self.peer_view = hello.view
         if (hello.peer_epoch or hello.awaits) not in (0, self.introduction.epoch):
             return []
         effects: list[SessionEffect] = []
@@ -292,7 +301,7 @@ class Session:
         own = self.introduction
         awaits = 0 if self.peer_epoch else own.awaited
         numbers = (own.epoch, own.former or self.peer_epoch, self.received, self.first)
-        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token)
+        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token, view=own.view)
 
     def _bye(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:
         if why is ByeReason.FENCED:
@@ -348,4 +357,5 @@ class Session:
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> SessionState:
-        return SessionState(self.introduction.epoch, self.peer_epoch, self.received, self.first, list(self._outbox))
+        numbers = (self.introduction.epoch, self.peer_epoch, self.received, self.first)
+        return SessionState(*numbers, list(self._outbox), self.peer_view)

@@ -2,6 +2,9 @@
 
 A principal that publishes faster than its quota is not refused: its connections are read from again once the rate has
 come down, so that nothing is lost and its own back-pressure slows it. A second's worth may come at once.
+
+Rule 1: of the connections of a principal that is too fast one is read from at a time: each has as much waiting as a
+        read takes, and all at once would bring that many times its quota.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class PrincipalQuotas(Feature):
     # Rates -----------------------------------------------------------------------------------------------------
 
     def connected(self, peer: Node) -> None:
-        """What a principal has spent on other connections, and on former ones, counts on this one."""
+        """What a principal has spent on other connections, and on former ones, counts on this one (rule 1)."""
         self._spend(peer, 0, 0)
 
     def message_received(self, sender: Node, message: Message) -> None:
@@ -73,22 +76,32 @@ class PrincipalQuotas(Feature):
         allowance.refill(quotas, now)
         allowance.events -= events
         allowance.bytes -= size
-        if allowance.is_spent(quotas) and client in self._links:
+        is_behind_others = not events and any(each.name == principal.name for each in self._slowed.values())
+        if (allowance.is_spent(quotas) or is_behind_others) and client in self._links:
             self._counters.slowed += client not in self._slowed
+            self._slowed.pop(client, None)  # the last to be read from again
             self._slowed[client] = principal
             self._links[client].pause(Pause.QUOTA)
 
     def before_tick(self, now: float) -> None:
-        for client, principal in list(self._slowed.items()):
-            link = self._links.get(client)
+        for client in [client for client in self._slowed if client not in self._links]:
+            del self._slowed[client]
+        for client in self._slowed:
+            if self._links.is_up(client):  # it is not read from: its silence says nothing
+                self._endpoint.receive(client, Ping(), now=now)
+        for principal in {each.name: each for each in self._slowed.values()}.values():
             allowance = self._allowances[principal.name]
             allowance.refill(principal.quotas, now)
-            if link is None or not allowance.is_spent(principal.quotas):
-                del self._slowed[client]
-                if link is not None:
-                    link.resume(Pause.QUOTA)
-            elif self._links.is_up(client):  # it is not read from: its silence says nothing
-                self._endpoint.receive(client, Ping(), now=now)
+            if not allowance.is_spent(principal.quotas):
+                self._resume_next(principal)
+
+    def _resume_next(self, principal: Principal) -> None:
+        """Rule 1; the next one follows a tick later."""
+        client = next((each for each, slowed in self._slowed.items() if slowed.name == principal.name), None)
+        if client is not None:
+            del self._slowed[client]
+            if client in self._links:
+                self._links[client].resume(Pause.QUOTA)
 
     # Names -----------------------------------------------------------------------------------------------------
 

@@ -29,9 +29,9 @@ from pleach.errors import DeniedError, SettingsError, UnreachableError
 from pleach.net.http_client import ask
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
-from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.stand_in_host import StandInHost
 from pleach.server.links import Port
+from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.parts import NodeParts
 
 ASK_SECONDS_MAX = 1.0

@@ -21,7 +21,7 @@ publications.py   one row per attempt to publish, with the filters that match
 deliveries.py     one row per delivery, beside its publication; spurious, duplicate, fifo
 causality.py      causal order: a fold over what can matter
 losses.py         events that were owed and not delivered
-excused.py        violations within faults, and losses with brokers that died for good
+excused.py        violations within faults that suspend the checks
 findings.py       violations in a common form
 verdicts.py       the verdict on each run, and explanations
 job.py            the whole audit

@@ -25,7 +25,7 @@ from pleach.spark.audit.deliveries import (
     unreal,
     unwanted,
 )
-from pleach.spark.audit.excused import suspended, without_departures
+from pleach.spark.audit.excused import suspended
 from pleach.spark.audit.inspection import RunPlace, inspect
 from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview
@@ -125,7 +125,7 @@ def _judged(
     ]
     judged = suspended(spark, reduce(DataFrame.unionByName, found), known)
     refused = refused_publications(tried).union(refused_subscriptions(taken)).union(refused_attributes(respelt))
-    return without_departures(spark, records, verdicts_of(known, promised, counts, judged, refused))
+    return verdicts_of(known, promised, counts, judged, refused)
 
 
 def _drains(

@@ -1,7 +1,7 @@
 """Reports of a broker's neighbours about their own neighbours and about stand-ins, for the case that one dies.
 
-The driver (server/healing/) sends and reads the reports. Reports of former neighbours are ignored, and replaced when
-they become neighbours again.
+The driver (server/neighbour_reports.py) sends and reads the reports. Reports of former neighbours are ignored, and
+replaced when they become neighbours again.
 """
 
 from __future__ import annotations

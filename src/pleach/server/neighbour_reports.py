@@ -1,7 +1,7 @@
 """Reports of a broker to its neighbours: who its other neighbours are, and where, so that they can replace it.
 
 A report is sent when a neighbour has come up, in whatever epoch, and whenever its content has changed. What neighbours
-have reported is in the machine (core/overlay/healing/neighbour_info.py), and on disk with it.
+have reported is in the machine (core/overlay/neighbour_info.py), and on disk with it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pleach.core.effects import Observed, Send
 from pleach.core.links.batch import Batch
 from pleach.core.links.frames import STAND_IN, ByeReason, Hello
 from pleach.core.messages import FallbackBrokers, NeighbourAddress, NeighbourReport, Node, StandInAddress
-from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
 from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
+from pleach.core.overlay.neighbour_info import NeighbourInfo
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.links import Port, Wire
 from pleach.server.parts import NodeParts
