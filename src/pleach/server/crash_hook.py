@@ -43,13 +43,15 @@ class CrashingStore(Store):
     crash_hook: CrashHook
     _seen = 0
 
-    def commit(self, batch: Batch, state: bytes | None = None, *, before: Sequence[Batch] = ()) -> None:
+    def commit(
+        self, batch: Batch, state: bytes | None = None, *, before: Sequence[Batch] = (), record_first: bool = True
+    ) -> None:
         known = self._seen
         self._seen += sum(self._is_meant(entry) for each in (*before, batch) for entry in each.journal)
         is_here = known < self.crash_hook.nth <= self._seen
         if is_here and self.crash_hook.is_before:
             _die()
-        super().commit(batch, state, before=before)
+        super().commit(batch, state, before=before, record_first=record_first)
         if is_here:
             _die()
 

@@ -31,9 +31,9 @@ from pleach.disk.private_files import FOLDER_MODE, make_private
 from pleach.errors import SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.server.bugs import watched
+from pleach.server.database import LOCK
 from pleach.server.healing.settings import StandInSettings
 from pleach.server.settings import BrokerSettings, load_settings
-from pleach.server.store import LOCK
 
 FOLDER, SETTINGS, DATA, READY, PID, ENDED = "stand-ins", "broker.toml", "data", "ready.json", "pid", "ended"
 RESTARTS_MAX = 10
