@@ -47,7 +47,7 @@ LAYOUT = {
     "node": ("name", "epoch", "state"),
     "history": ("run",),
     "journal": ("id", "peer", "payload", "now", "timer"),
-    "sessions": ("id", "peer", "peer_epoch", "received", "first"),
+    "sessions": ("id", "peer", "peer_epoch", "received", "first", "peer_view"),
     "outbox": ("id", "recipients", "payload"),
     "forgotten": ("sequence_floor",),
     "made_with": ("key", "value"),
@@ -63,7 +63,8 @@ CREATE TABLE journal (
 );
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, peer TEXT NOT NULL,
-    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, checksum INTEGER NOT NULL
+    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, peer_view INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL

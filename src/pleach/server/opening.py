@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from pleach.errors import SettingsError
@@ -17,7 +16,7 @@ def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     epoch = settings.stand_in.epoch if settings.stand_in else time.time_ns()
     if not settings.data_dir:
         return None, epoch
-    crash_hook = CrashHook.from_environment(os.environ)
+    crash_hook = CrashHook.of(settings.name)
     kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):

@@ -42,19 +42,14 @@ def decode_recipients(data: bytes) -> list[tuple[int, int]]:
     return _recipients.decode(data)
 
 
-SessionRow: TypeAlias = tuple[int, Node, int, int, int]  # the columns of `sessions`
+SessionRow: TypeAlias = tuple[int, Node, int, int, int, int]  # the columns of `sessions`
 
 
 class OutboxChange(NamedTuple):
     """What a batch does to sessions and outbox."""
 
-<<<<<<< HEAD
     joined: list[SessionRow]  # sessions that are not on disk yet
     sessions: list[SessionRow]
-=======
-    sessions: list[tuple[int, Node, int, int, int, int]]
-    sessions_added: int  # how many of them are not on disk yet
->>>>>>> main
     confirmed: Counter[int]  # rows of the outbox, each with how many recipients have confirmed it now
     finished: list[int]  # those that nobody waits for any more
     rows: list[Row]
@@ -108,25 +103,14 @@ class Outboxes:
 
     def plan(self, batch: Batch) -> OutboxChange:
         """What the batch will change. Nothing changes yet, as the disk may be full; but session numbers stay given."""
-<<<<<<< HEAD
         joined: list[SessionRow] = []
         sessions: list[SessionRow] = []
         rows: list[int] = []
-        for peer, (_, peer_epoch, received, first) in batch.progress.items():
-            waiting = self._peers.get(peer) or self._admit(peer)
-            reached = max(first, waiting.first)  # an older batch may come late, after confirmations went ahead of it
-            row = (waiting.session, peer, peer_epoch, received, reached)
-            (sessions if waiting.is_on_disk else joined).append(row)
-=======
-        sessions: list[tuple[int, Node, int, int, int, int]] = []
-        rows: list[int] = []
-        added = 0
         for peer, (_, peer_epoch, received, first, peer_view) in batch.progress.items():
             waiting = self._peers.get(peer) or self._admit(peer)
             reached = max(first, waiting.first)  # an older batch may come late, after confirmations went ahead of it
-            sessions.append((waiting.session, peer, peer_epoch, received, reached, peer_view))
-            added += not waiting.is_on_disk
->>>>>>> main
+            row = (waiting.session, peer, peer_epoch, received, reached, peer_view)
+            (sessions if waiting.is_on_disk else joined).append(row)
             rows.extend(islice(waiting.rows, reached - waiting.first))
         forgotten, floor = self._forgotten(batch)
         rows.extend(row for peer in forgotten for row in self._peers[peer].rows)
@@ -179,11 +163,7 @@ class Outboxes:
         """The change is on the disk."""
         for peer, sequence, row in change.rewritten:
             self._peers[peer].rows[sequence - self._peers[peer].first] = row
-<<<<<<< HEAD
-        for _, peer, _, _, first in chain(change.joined, change.sessions):
-=======
-        for _, peer, _, _, first, _ in change.sessions:
->>>>>>> main
+        for _, peer, _, _, first, _ in chain(change.joined, change.sessions):
             waiting = self._peers[peer]
             for _ in range(min(first - waiting.first, len(waiting.rows))):
                 waiting.rows.popleft()

@@ -40,7 +40,7 @@ Blob: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=BLOB_BYTES_MAX)]
 NodeRow: TypeAlias = tuple[str, Id, Blob | None, Checksum]
 ForgottenRow: TypeAlias = tuple[Id, Checksum]
 MadeWithRow: TypeAlias = tuple[str, str, Checksum]
-SessionsRow: TypeAlias = tuple[Id, str, Number, Number, Number, Checksum]
+SessionsRow: TypeAlias = tuple[Id, str, Number, Number, Number, Number, Checksum]
 JournalRow: TypeAlias = tuple[Id, str, Blob | None, float, str, Checksum]
 OutboxRow: TypeAlias = tuple[Id, Blob, Blob, Checksum]
 
@@ -48,7 +48,7 @@ INSERT = {
     "node": "INSERT INTO node VALUES (?, ?, ?, ?)",
     "forgotten": "INSERT INTO forgotten VALUES (?, ?)",
     "made_with": "INSERT INTO made_with VALUES (?, ?, ?)",
-    "sessions": "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+    "sessions": "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
     "journal": "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)",
     "outbox": "INSERT INTO outbox VALUES (?, ?, ?, ?)",
 }
@@ -58,9 +58,9 @@ DELETE = {
     "journal": "DELETE FROM journal WHERE id = ?",
     "outbox": "DELETE FROM outbox WHERE id = ?",
 }
-UPDATE_SESSION = (
-    "UPDATE sessions SET peer = ?2, peer_epoch = ?3, received = ?4, first = ?5, checksum = ?6 WHERE id = ?1"
-)
+UPDATE_SESSION = """
+UPDATE sessions SET peer = ?2, peer_epoch = ?3, received = ?4, first = ?5, peer_view = ?6, checksum = ?7 WHERE id = ?1
+"""
 UPDATE_FLOOR = "UPDATE forgotten SET sequence_floor = ?, checksum = ?"
 UPDATE_NODE = "UPDATE node SET name = ?, epoch = ?, state = ?, checksum = ?"
 UPDATE_RUN = "UPDATE history SET run = ?, checksum = ?"

@@ -42,68 +42,14 @@ from pleach.server.records import (
     write_run,
 )
 
-<<<<<<< HEAD
-=======
-DATABASE, COMMITTED, LOCK = "pleach.db", "pleach.committed", "pleach.lock"
-APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 6
-PAGE_BYTES = 4_096
-BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
-RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
-CHECKPOINT_BYTES = 4 * 1_048_576  # of log, about, before it is copied into the database
->>>>>>> main
 COMMIT_BYTES = 4 * PAGE_BYTES  # of log that a commit takes besides its payloads, about
 JOURNAL_ROW_BYTES = 48  # of a row of the journal besides peer, payload and timer, about
 RUN_BITS = 62
 
-<<<<<<< HEAD
-=======
-LAYOUT = {
-    "node": ("name", "epoch", "state"),
-    "journal": ("id", "peer", "payload", "now", "timer"),
-    "sessions": ("id", "peer", "peer_epoch", "received", "first", "peer_view"),
-    "outbox": ("id", "recipients", "payload"),
-    "forgotten": ("sequence_floor",),
-    "made_with": ("key", "value"),
-    "sightings": ("peer", "publisher", "after", "incarnation", "sequence"),
-}
-SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE node (name TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB, checksum INTEGER NOT NULL);
-CREATE TABLE journal (
-    id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL, timer TEXT NOT NULL,
-    checksum INTEGER NOT NULL
-);
-CREATE TABLE sessions (
-    id INTEGER PRIMARY KEY, peer TEXT NOT NULL,
-    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, peer_view INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
-);
-CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL
-);
-CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL, checksum INTEGER NOT NULL);
-CREATE TABLE made_with (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE sightings (
-    peer TEXT NOT NULL, publisher TEXT NOT NULL, after INTEGER NOT NULL,
-    incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (peer, publisher, after)
-) WITHOUT ROWID;
-{LEDGER_SCHEMA}
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
-"""
-UPSERT_SESSION = """
-INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
-SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first,
-    peer_view = excluded.peer_view, checksum = excluded.checksum
-"""
-SELECT_SESSIONS = "SELECT id, peer, peer_epoch, received, first, peer_view FROM sessions ORDER BY id"
-WRITE_STATE = "UPDATE node SET name = ?, epoch = ?, state = ?, checksum = ?"
->>>>>>> main
 DELETE_SIGHTING = "DELETE FROM sightings WHERE peer = ? AND publisher = ? AND after = ?"
 SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after < ?"
 SELECT_SIGHTINGS = "SELECT peer, publisher, after, incarnation, sequence FROM sightings ORDER BY peer, after"
+SELECT_SESSIONS = "SELECT id, peer, peer_epoch, received, first, peer_view FROM sessions ORDER BY id"
 SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
 JOURNAL_BYTES = "SELECT total(length(payload) + length(peer) + length(timer)) FROM journal"
 
