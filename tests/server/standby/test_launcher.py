@@ -127,6 +127,13 @@ class Machine:
     def launch(self):
         self.launcher.launch("x", files_of(BrokerSettings("x", heartbeat=0.2)))
 
+    def restart_host(self):
+        """The host was killed, and is started again."""
+        for launched in self.launcher._launched.values():
+            launched.task.cancel()
+        self.launcher = self.started()
+        self.launcher.resume("x")
+
     async def ready(self):
         await until((self.folder / READY).exists)
         return self.launcher.running["x"]
@@ -178,8 +185,7 @@ def test_one_that_outlives_its_host_is_found_again_and_watched(tmp_path):
     async def story(machine):
         machine.launch()
         pid = await machine.ready()
-        machine.launcher = machine.started()  # the host was killed, and is started again
-        machine.launcher.resume("x")
+        machine.restart_host()
         assert machine.launcher.running == {"x": pid}
         (machine.folder / READY).unlink()
         os.kill(pid, signal.SIGKILL)
@@ -195,8 +201,7 @@ def test_one_that_died_with_its_host_is_started_again(tmp_path):
         await machine.ready()
         await machine.launcher.stop()
         (machine.folder / READY).unlink()
-        machine.launcher = machine.started()
-        machine.launcher.resume("x")
+        machine.restart_host()
         assert await machine.ready()
 
     with_machine(tmp_path, story)
@@ -228,8 +233,7 @@ def test_when_one_is_killed_its_folder_is_free(tmp_path, is_found):
         machine.launch()
         pid = await machine.ready()
         if is_found:
-            machine.launcher = machine.started()
-            machine.launcher.resume("x")
+            machine.restart_host()
         await machine.launcher.kill("x")
         Store.open(machine.folder / "data", "x", epoch=8).close()
         assert machine.launcher.addresses_of("x") is None

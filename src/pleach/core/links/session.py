@@ -108,6 +108,7 @@ class SessionState(msgspec.Struct, array_like=True):
 class Introduction(msgspec.Struct):
     """What a node says of itself in its Hello, besides numbers."""
 
+    node: str
     epoch: int
     role: str = BROKER
     admin: str = ""  # operators' address of this node, for peers that may know it
@@ -119,7 +120,6 @@ class Introduction(msgspec.Struct):
 
 class Session:
     def __init__(self, node: str, peer: str, state: SessionState, config: SessionConfig | None = None) -> None:
-        self.node = node
         self.peer = peer
         self.phase = SessionPhase.DOWN
         self.peer_epoch = state.peer_epoch
@@ -128,13 +128,17 @@ class Session:
         self.first = state.first
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
-        self.introduction = Introduction(state.epoch)
+        self.introduction = Introduction(node, state.epoch)
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages; a run is one payload of several messages
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
         self._in_flight = 0  # messages sent on this connection and not confirmed
         self._heard_at = 0.0
         self._spoke_at = 0.0
+
+    @property
+    def node(self) -> str:
+        return self.introduction.node
 
     @property
     def last(self) -> int:

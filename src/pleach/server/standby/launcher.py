@@ -33,6 +33,7 @@ from pleach.core.standby.views import Machine
 from pleach.errors import PleachError, StoreError
 from pleach.net.addresses import BrokerAddresses
 from pleach.server.bugs import watched
+from pleach.server.database import LOCK
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.launch_settings import (
     DATA,
@@ -44,7 +45,6 @@ from pleach.server.standby.launch_settings import (
 )
 from pleach.server.standby.messages import BrokerFiles
 from pleach.server.standby.registers import RegisterFile, broker_folder, replace_file
-from pleach.server.store import LOCK
 
 READY, PID = "ready.json", "pid"
 RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.25, 5.0  # between two starts: doubled each time
@@ -214,7 +214,7 @@ class BrokerLauncher:
 
     async def _keep_running(self, broker: Node, folder: Path, launched: Launched) -> None:
         pause, why = RESTART_SECONDS_MIN, None
-        while why is None and self._is_wanted(launched):
+        while why is None and (launched.process is not None or self._is_wanted(launched)):
             began = time.monotonic()
             how = await self._run_once(folder, launched)
             why = self._why_ended(broker)
