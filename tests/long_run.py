@@ -31,6 +31,8 @@ AREAS = {
     "coloured": Area("the coloured overlay, damaged or reconfigured", 500),
     "stabilise": Area("damaged tables that stabilise by leases or rebuilding", 500),
     "mobility": Area("clients that move", 20_000),
+    "standby-live": Area("machines of nine brokers destroyed under load; brokers come back elsewhere"),
+    "standby-partitions": Area("partitions of a network with standbys, and their cure"),
     "kills": Area("`kill -9` and restart of random brokers of nine under load"),
     "crash-points": Area("`kill -9` at every message of swap, add and remove"),
     "reweave": Area("reconfigurations of a chain of five at 1,000 events/s"),

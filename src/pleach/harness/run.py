@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,14 @@ class LiveRun:
         for step in self.scenario.steps:
             await self._sleep_until(step.at)
             match step:
-                case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker() | steps.MoveClient():
+                case (
+                    steps.Swap()
+                    | steps.Exchange()
+                    | steps.AddBroker()
+                    | steps.RemoveBroker()
+                    | steps.MoveClient()
+                    | steps.Partition()
+                ):
                     self.clients.await_end(asyncio.create_task(self.carry_out(step)))
                 case _:
                     await self.carry_out(step)
@@ -155,6 +163,12 @@ class LiveRun:
             case steps.Crash(broker=broker):
                 self.record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)
+            case steps.Destroy():
+                await self._destroy(step)
+            case steps.Partition():
+                await self._partition(step)
+            case steps.Restart(broker=broker) if not self.network.has_machine(broker):
+                self.refuse(step, f"the machine of {broker} was destroyed")
             case steps.Restart(broker=broker):
                 self.record(RecordKind.FAULT, broker, detail="restart")
                 await self.network.start_broker(broker)
@@ -176,6 +190,35 @@ class LiveRun:
         text = f"{type(step).__struct_config__.tag}: {reason}"
         self.refusals.append(text)
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
+
+    async def _destroy(self, step: steps.Destroy) -> None:
+        await self.network.locate()
+        machine = step.machine or self.network.home_of(step.broker)
+        if self.scenario.standby is None:
+            self.refuse(step, "there are no copies elsewhere: add [standby]")
+        elif not self.network.has_machine(machine):
+            self.refuse(step, f"there is no machine {machine} any more")
+        else:
+            self.record(RecordKind.FAULT, step.broker or machine, detail=f"destroy {machine}")
+            await self.network.destroy(machine)
+
+    async def _partition(self, step: steps.Partition) -> None:
+        """Hold what machines and clients of different sides send to each other; a broker stands for its machine."""
+        await self.network.locate()
+        named = [[self.network.home_of(name) for name in side] for side in step.sides]
+        rest = [node for node in self.network.nodes if not any(node in side for side in named)]
+        sides = [*named, rest] if len(named) == 1 else named
+        pairs = [(a, b) for one, other in combinations(sides, 2) for a, b in product(one, other)]
+        held = [*pairs, *([] if step.one_way else [(b, a) for a, b in pairs])]
+        self.record(RecordKind.FAULT, NETWORK, detail=f"partition {step.told}")
+        for sender, receiver in held:
+            self.network.switch.link(sender, receiver).hold(sender)
+        try:
+            await asyncio.sleep(step.seconds)
+        finally:
+            self.record(RecordKind.FAULT, NETWORK, detail=f"end of partition {step.told}")
+            for sender, receiver in held:
+                self.network.switch.link(sender, receiver).release(sender)
 
     def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
         link = self.network.link(*ends)
@@ -212,6 +255,7 @@ class LiveRun:
         quiet = Quiet(is_leased=self.scenario.stabilise is not None)
         while not quiet.is_reached:
             await asyncio.sleep(POLL_SECONDS)
+            await self.network.locate()
             down = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
             found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
             unanswered = [f"no answer yet: {task.get_coro()}" for task in self.clients.under_way]
