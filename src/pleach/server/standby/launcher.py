@@ -27,7 +27,7 @@ from pleach.disk.private_files import make_private, make_private_folder
 from pleach.net.addresses import Address, parse_address
 from pleach.server.bugs import watched
 from pleach.server.settings import BrokerSettings, load_settings
-from pleach.server.store import LOCK
+from pleach.server.database import LOCK
 
 SETTINGS, DATA, READY, PID = "broker.toml", "data", "ready.json", "pid"
 RESTARTS_MAX = 10
