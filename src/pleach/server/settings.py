@@ -374,9 +374,7 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         others = {"stabilise": settings.stabilise, "ring": settings.ring}
         yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])
     if settings.standby is not None:
-        yield from standby_complaints(settings.standby, settings.data_dir)
-        for address in settings.standby.at:
-            yield from _address_complaints("standby.at", address, is_dialled=True)
+        yield from _standby_complaints(settings, settings.standby)
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
@@ -384,6 +382,12 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
     if settings.tls is not None:
         yield from tls_complaints(settings.tls)
     yield from _limit_complaints(settings.limits)
+
+
+def _standby_complaints(settings: BrokerSettings, standby: StandbySettings) -> Iterator[tuple[str, str, str]]:
+    yield from standby_complaints(standby, settings.data_dir)
+    for address in standby.at:
+        yield from _address_complaints("standby.at", address, is_dialled=True)
 
 
 def _improve_complaints(settings: BrokerSettings, improve: CouncilSettings) -> Iterator[tuple[str, str, str]]:

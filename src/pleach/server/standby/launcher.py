@@ -26,8 +26,8 @@ from pleach.core.messages import Node
 from pleach.disk.private_files import make_private, make_private_folder
 from pleach.net.addresses import Address, parse_address
 from pleach.server.bugs import watched
-from pleach.server.settings import BrokerSettings, load_settings
 from pleach.server.database import LOCK
+from pleach.server.settings import BrokerSettings, load_settings
 
 SETTINGS, DATA, READY, PID = "broker.toml", "data", "ready.json", "pid"
 RESTARTS_MAX = 10
