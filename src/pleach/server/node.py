@@ -22,7 +22,7 @@ from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, 
 from pleach.core.links.session import Session, SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
 from pleach.core.standby.views import ViewNumber
-from pleach.server.admission import Admission, malformed
+from pleach.server.admission import Admission
 from pleach.server.assemble import features_of, first_broker
 from pleach.server.broker_names import BrokerNames
 from pleach.server.committer import CommitHooks, Committer
@@ -122,9 +122,7 @@ class BrokerNode:
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
             address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(
-                Bye(refusal.why, refusal.reason, address=address, is_at_work=refusal.is_at_work, view=refusal.view)
-            )
+            wire.send(refusal.bye(address))
             wire.close(refusal.reason)
             return refusal.reason
         if port is Port.PEERS:
@@ -187,16 +185,10 @@ class BrokerNode:
 
     def _is_sound(self, hello: Hello, link: PeerLink) -> bool:
         """Check a Hello also where it is the answer on a connection that was dialled, or the second one."""
-        known = self.directory.view_of(hello.node) if link.port is Port.PEERS else 0
-        if reason := malformed(hello, link.port):
-            bye = Bye(ByeReason.REFUSED, reason)
-        elif hello.view < known:
-            bye = Bye(ByeReason.FENCED, f"view {known} of {hello.node} is known to {self.broker.name}", view=known)
-        else:
-            bye = None
-        if bye is not None:
-            link.wire.send(bye)
-            link.wire.close(bye.reason)
+        refusal = self._admission.flaw(hello, link.port)
+        if refusal is not None:
+            link.wire.send(refusal.bye())
+            link.wire.close(refusal.reason)
             return False
         link.role = hello.role
         if link.is_dialled:

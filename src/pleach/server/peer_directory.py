@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
@@ -27,6 +28,13 @@ ADDRESS_CHARACTERS_MAX = 512
 EXPECTED_MAX = 64
 
 log = logging.getLogger(__name__)
+
+
+class BrokerTerm(NamedTuple):
+    """Of two brokers of one name, the one with the higher term counts."""
+
+    epoch: int = 0  # of its store
+    view: ViewNumber = 0  # 0: it has no standbys
 
 
 class PeerDirectory:
@@ -74,10 +82,14 @@ class PeerDirectory:
     def view_number(self) -> ViewNumber:
         return self.view.number if self.view is not None else 0
 
-    def view_of(self, broker: Node) -> ViewNumber:
-        """The newest view of another broker that is known here; 0: it has no standbys, as far as is known."""
+    def newest(self, broker: Node) -> BrokerTerm:
+        """The newest epoch and view of another broker that is known here."""
         session = self._endpoint.sessions.get(broker)
-        return session.peer_view if session is not None else 0
+        return BrokerTerm(session.peer_epoch, session.peer_view) if session is not None else BrokerTerm()
+
+    def is_awaited(self, broker: Node) -> bool:
+        """Whether this is a neighbour that nobody has said to have lost everything."""
+        return self.is_linked(broker) and broker not in self._expected
 
     def introduce(self, broker: Node) -> None:
         """Set what the Hello to a broker says: the admin address, which clients are not told, and the role."""
