@@ -74,7 +74,7 @@ class Daemon:
         routes: Sequence[Route] = (),
         members: MemberLinks | None = None,
     ) -> None:
-        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: there are none."""
+        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: nobody does."""
         self._reload = reload
         self._routes = routes
         self._members = members

@@ -8,6 +8,7 @@
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
+    standby = { after = 1.0 }           PLEACH_STANDBY_AFTER=1.0          --standby-after 1.0
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
     access = { file = "access.toml" }   PLEACH_ACCESS_FILE=access.toml    --access access.toml
     tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
@@ -39,6 +40,7 @@ from pleach.server.door.tls_settings import TlsSettings, tls_complaints
 from pleach.server.healing.settings import HealSettings, StandInSettings, heal_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
 from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
+from pleach.server.standby.settings import StandbySettings, standby_complaints
 
 ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
@@ -106,6 +108,7 @@ class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
     stabilise: LeaseSettings | None = None  # None: no entry expires, and damaged state is not corrected
     heal: HealSettings | None = None  # None: a broker that is dead for good is not replaced
     stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
+    standby: StandbySettings | None = None  # None: there is one copy of the data directory, and no other broker's here
     improve: CouncilSettings | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
@@ -156,6 +159,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
+        "standby": ("PLEACH_STANDBY_", StandbySettings),
         "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
         "tls": ("PLEACH_TLS_", TlsSettings),
@@ -243,7 +247,7 @@ def _structured(field: str, text: str) -> Any:
             return parse_peers([part for part in text.split(",") if part], source="environment")
         case "components":
             return parse_components([part for part in text.split(",") if part], source="environment")
-        case "neighbours" | "welcome" | "join":
+        case "neighbours" | "welcome" | "join" | "at":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -369,6 +373,8 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
     if settings.heal is not None:
         others = {"stabilise": settings.stabilise, "ring": settings.ring}
         yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])
+    if settings.standby is not None:
+        yield from _standby_complaints(settings, settings.standby)
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
@@ -376,6 +382,12 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
     if settings.tls is not None:
         yield from tls_complaints(settings.tls)
     yield from _limit_complaints(settings.limits)
+
+
+def _standby_complaints(settings: BrokerSettings, standby: StandbySettings) -> Iterator[tuple[str, str, str]]:
+    yield from standby_complaints(standby, settings.data_dir)
+    for address in standby.at:
+        yield from _address_complaints("standby.at", address, is_dialled=True)
 
 
 def _improve_complaints(settings: BrokerSettings, improve: CouncilSettings) -> Iterator[tuple[str, str, str]]:
