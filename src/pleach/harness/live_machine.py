@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pleach.core.messages import Node
@@ -29,11 +29,17 @@ class LiveMachine:
         self.folder = folder
         self.log = folder.with_name(f"{folder.name}.log")
         self._process: asyncio.subprocess.Process | None = None
+        self._sessions: list[int] = []  # one for each start of its first process
 
     @property
     def is_running(self) -> bool:
         """Whether its first process lives."""
         return self._process is not None and self._process.returncode is None
+
+    @property
+    def session(self) -> int:
+        """Of its processes, since its first one was started last."""
+        return self._sessions[-1]
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> bytes:
         """Start the first process, also again; returns the line that it prints once it listens. Raises LiveError."""
@@ -46,6 +52,7 @@ class LiveMachine:
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
+        self._sessions.append(self._process.pid)
         assert self._process.stdout is not None
         line = b""
         with contextlib.suppress(TimeoutError):
@@ -85,7 +92,7 @@ class LiveMachine:
     async def kill_all(self) -> None:
         if self._process is None:
             return
-        while left := processes_of(self._process.pid):
+        while left := processes_of(self._sessions):
             for each in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
@@ -93,7 +100,7 @@ class LiveMachine:
         await self._process.wait()
 
 
-def processes_of(session: int) -> list[int]:
+def processes_of(sessions: Collection[int]) -> list[int]:
     """Those that live; who has ended and waits to be collected by its parent does not."""
     found = []
     for folder in PROCESSES.iterdir():
@@ -101,6 +108,6 @@ def processes_of(session: int) -> list[int]:
             continue
         with contextlib.suppress(OSError, ValueError):
             state, _parent, _group, of_session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(of_session) == session and state not in "ZX":
+            if int(of_session) in sessions and state not in "ZX":
                 found.append(int(folder.name))
     return found

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from pleach.core.events.event import Event
 from pleach.core.messages import Node
 from pleach.harness.live_clients import LiveClients
 from pleach.harness.network import NO_ZONES, LiveNetwork
+from pleach.harness.outages import LiveOutages
 from pleach.harness.scenario_faults import LiveStateFaults, for_processes
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
@@ -88,6 +88,7 @@ class LiveRun:
         self.loads: list[asyncio.Task[None]] = []
         self.operations = LiveOperations(self.network, self.refuse, self._note)
         self.faults = LiveStateFaults(self)
+        self.outages = LiveOutages(self)
         self.may_act = asyncio.Event()  # cleared while a drain waits
         self.may_act.set()
 
@@ -158,22 +159,16 @@ class LiveRun:
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 await self.operations.carry_out(step)
-            case steps.Crash(for_good=True):
-                self.refuse(step, "only coloured networks bear it, which have no processes; run it by `pleach sim`")
-            case steps.Crash(broker=broker):
-                self.record(RecordKind.FAULT, broker, detail="crash")
-                await self.network.kill(broker)
-            case steps.Destroy():
-                await self._destroy(step)
-            case steps.Partition():
-                await self._partition(step)
-            case steps.Restart(broker=broker) if not self.network.has_machine(broker):
-                self.refuse(step, f"the machine of {broker} was destroyed")
-            case steps.Restart(broker=broker):
-                self.record(RecordKind.FAULT, broker, detail="restart")
-                await self.network.start_broker(broker)
-            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
-                self._change_link(step, link)
+            case (
+                steps.Crash()
+                | steps.Restart()
+                | steps.Destroy()
+                | steps.Partition()
+                | steps.Cut()
+                | steps.Heal()
+                | steps.Slow()
+            ):
+                await self.outages.carry_out(step)
             case steps.Drain():
                 await self._drain()
             case steps.MoveClient():
@@ -190,49 +185,6 @@ class LiveRun:
         text = f"{type(step).__struct_config__.tag}: {reason}"
         self.refusals.append(text)
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
-
-    async def _destroy(self, step: steps.Destroy) -> None:
-        await self.network.locate()
-        machine = step.machine or self.network.home_of(step.broker)
-        if self.scenario.standby is None:
-            self.refuse(step, "there are no copies elsewhere: add [standby]")
-        elif not self.network.has_machine(machine):
-            self.refuse(step, f"there is no machine {machine} any more")
-        else:
-            self.record(RecordKind.FAULT, step.broker or machine, detail=f"destroy {machine}")
-            await self.network.destroy(machine)
-
-    async def _partition(self, step: steps.Partition) -> None:
-        """Hold what machines and clients of different sides send to each other; a broker stands for its machine."""
-        await self.network.locate()
-        named = [[self.network.home_of(name) for name in side] for side in step.sides]
-        rest = [node for node in self.network.nodes if not any(node in side for side in named)]
-        sides = [*named, rest] if len(named) == 1 else named
-        pairs = [(a, b) for one, other in combinations(sides, 2) for a, b in product(one, other)]
-        held = [*pairs, *([] if step.one_way else [(b, a) for a, b in pairs])]
-        self.record(RecordKind.FAULT, NETWORK, detail=f"partition {step.told}")
-        for sender, receiver in held:
-            self.network.switch.link(sender, receiver).hold(sender)
-        try:
-            await asyncio.sleep(step.seconds)
-        finally:
-            self.record(RecordKind.FAULT, NETWORK, detail=f"end of partition {step.told}")
-            for sender, receiver in held:
-                self.network.switch.link(sender, receiver).release(sender)
-
-    def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
-        link = self.network.link(*ends)
-        if link is None:
-            self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
-            return
-        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
-        match step:
-            case steps.Cut():
-                link.cut()
-            case steps.Heal():
-                link.heal()
-            case steps.Slow(latency=latency):
-                link.latency = (latency.low, latency.high)
 
     async def _sleep_until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self.now))

@@ -18,10 +18,11 @@ import msgspec
 from pleach.core.overlay.plans import Plan, PlanOutcome
 from pleach.harness.live_machine import LiveMachine
 from pleach.harness.switch import Switch
+from pleach.net import dial
 from pleach.net.addresses import host_of
-from pleach.net.dial import VARIABLE
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import Survey, settled_survey, survey
+from pleach.server import crash_hook
 from support.live.fleet import free_ports
 
 WHOLE_SECONDS_MAX = 120.0
@@ -49,6 +50,7 @@ class Machines:
         self._environment = environment
         self._made = 0
         self.switch = switch
+        self.moments: Path | None = None  # a folder with a file for each machine that says when to crash
         self.all: dict[str, Machine] = {}
 
     async def __aenter__(self):
@@ -102,8 +104,9 @@ class Machines:
         command = [sys.executable, "-m", "pleach", kind, f"--name={name}", "--heartbeat=0.5"]
         command += [f"--{door}-listen={machine.ports[door]}" for door in DOORS[kind]]
         command += [f"--data-dir={machine.live.folder}", *arguments]
-        dialling = {} if self.switch is None else {VARIABLE: str(self.switch.port_for(name))}
-        line = await machine.live.start(command, {**self._environment, **dialling})
+        own = {} if self.switch is None else {dial.VARIABLE: str(self.switch.port_for(name))}
+        own |= {} if self.moments is None else {crash_hook.VARIABLE: f"@{self.moments / name}"}
+        line = await machine.live.start(command, {**self._environment, **own})
         assert msgspec.json.decode(line)["ready"], machine.live.log.read_text()
 
     async def destroy(self, name: str) -> None:
@@ -122,9 +125,24 @@ class Machines:
     async def settled_survey(self) -> Survey:
         return await settled_survey(self.admin)
 
-    async def apply(self, plan: Plan, found: Survey) -> PlanOutcome:
-        peers = {name: status.addresses.peer for name, status in found.found.items()}
-        return await apply_plan(plan, Directory(dict(found.admin), peers), seconds_max=STEP_SECONDS_MAX)
+    async def apply(self, plan: Plan) -> PlanOutcome:
+        """Carry out a plan while brokers may be promoted elsewhere."""
+        directory = Directory({}, {})
+        self._locate(directory, await self.survey())
+        locating = asyncio.create_task(self._keep_locating(directory))
+        try:
+            return await apply_plan(plan, directory, seconds_max=STEP_SECONDS_MAX)
+        finally:
+            locating.cancel()
+
+    async def _keep_locating(self, directory: Directory) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            self._locate(directory, await self.survey())
+
+    def _locate(self, directory: Directory, found: Survey) -> None:
+        directory.admin.update(found.admin)
+        directory.peer.update({name: status.addresses.peer for name, status in found.found.items()})
 
     def machine_of(self, address: str) -> str:
         """The machine that has this address; empty if it is gone."""
@@ -134,7 +152,10 @@ class Machines:
     def client_address(self, name: str) -> str:
         return f"pleach://{self.all[name].ports['client']}"
 
-    async def until_whole(self, brokers: Sequence[str]) -> Survey:
+    async def present_client_address(self, broker: str) -> str:
+        return f"pleach://{(await self.survey()).found[broker].addresses.client}"
+
+    async def until_whole(self, brokers: Sequence[str] = ()) -> Survey:
         """All brokers are there, in one tree, and each has its copies."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WHOLE_SECONDS_MAX
@@ -156,6 +177,8 @@ def missing(found: Survey, brokers: Sequence[str]) -> list[str]:
         reasons += [f"{name}: {reason}" for reason in status.reasons]
         if not (status.raw["standby"] or {}).get("covered"):
             reasons.append(f"{name}: standby {status.raw['standby']}")
+    unknown = {other for status in found.found.values() for other in status.neighbours} - {*found.found}
+    reasons += [f"{name} does not answer" for name in sorted(unknown)]
     return [*reasons, *found.disagreements()]
 
 

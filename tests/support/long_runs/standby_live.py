@@ -51,7 +51,8 @@ def told(report: Report) -> list[str]:
         f"{figures['rounds']} rounds, {figures['brokers_lost']} brokers lost with their machines",
         f"across the gap after {figures['across_seconds']} s; own clients after {figures['back_seconds']} s",
         f"all copies whole again after {figures['whole_seconds']} s; late: {figures['bars']['late']}",
-        f"{figures['published']:,} published ({figures['published_per_second']:,}/s), {figures['delivered']:,} delivered",
+        f"{figures['published']:,} published, {figures['published_per_second']:,} a second;"
+        f" {figures['delivered']:,} delivered",
         f"moves: {figures['moves']}",
         f"found: {found}",
         *report.wrong,
