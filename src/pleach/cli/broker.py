@@ -43,7 +43,6 @@ def broker(
     stabilise: Annotated[str | None, typer.Option(help="Repair of damaged tables: leases or rebuild.")] = None,
     refresh: Annotated[float | None, typer.Option(help="Repair: seconds between renewals.")] = None,
     period: Annotated[float | None, typer.Option(help="Repair: seconds until entries expire.")] = None,
-    heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
     improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Only log improvements.")] = None,
     access: Annotated[Path | None, typer.Option(help="Principals and their rights, in TOML.")] = None,
@@ -64,7 +63,7 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period), heal=_table(after=heal_after))
+    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period))
     kept = _given(data_dir=_text(data_dir), heartbeat=heartbeat, zone=zone, neighbours=neighbour or None)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange, welcome=welcome or None)
