@@ -236,6 +236,14 @@ class StoreFullError(StoreError):
     """No space for a batch, on the disk or in the quota; nothing of it was written, everything before it is safe."""
 
 
+class AstrayError(StoreError):
+    """A record, or a part of a fill, that does not follow what the replica has; nothing of it was written."""
+
+
+class RecordError(StoreError):
+    """Bytes that are no record of a store, or rows that do not fit those of the replica; nothing was written."""
+
+
 class StoreBrokenError(StoreError):
     """The disk failed. Its contents are known only after a restart: the process ends, and nothing is retried."""
 

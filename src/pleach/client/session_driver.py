@@ -290,7 +290,7 @@ class SessionDriver:
             return
         assert self._endpoint is not None
         session, broker = self.session, self.machine.broker
-        own = Progress(self._epoch, session.peer_epoch, position, session.first)
+        own = Progress.of(session)._replace(received=position)
         state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
         self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed))
         self._skip = skip

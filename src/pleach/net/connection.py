@@ -38,7 +38,8 @@ from pleach.core.links.frames import (
     encode_frame,
 )
 from pleach.errors import FrameError, TlsError
-from pleach.net.addresses import spelled, unreachable_if_no_host
+from pleach.net.addresses import Address, spelled, unreachable_if_no_host
+from pleach.net.dial import switch_port_in_use
 from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
@@ -396,8 +397,13 @@ async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide
     layer = TlsLayer(tls) if tls is not None else None
     if layer is not None:
         layer.secured = loop.create_future()
+    switch = switch_port_in_use()
     with unreachable_if_no_host(host):
-        _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+        if switch is None:
+            _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+        else:
+            end = await switch.dial(Address(host, port))
+            _, connection = await loop.create_connection(lambda: Connection(handlers, layer), sock=end)
     if layer is not None and layer.secured is not None:
         try:
             await layer.secured

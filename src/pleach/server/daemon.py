@@ -73,7 +73,7 @@ class Daemon:
         routes: Sequence[Route] = (),
         members: MemberLinks | None = None,
     ) -> None:
-        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: it has none."""
+        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: nobody does."""
         self._reload = reload
         self._routes = routes
         self._members = members

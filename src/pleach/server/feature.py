@@ -18,7 +18,7 @@ from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 from pleach.core.effects import Effect, Passed
 from pleach.core.events.filter import Filter
 from pleach.core.links.batch import Batch
-from pleach.core.links.frames import ByeReason, Frame, Hello
+from pleach.core.links.frames import Bye, ByeReason, Frame, Hello
 from pleach.core.messages import Message, Node
 from pleach.core.messages.runs import Run
 from pleach.server.links import Port
@@ -35,6 +35,10 @@ class HelloRefusal(NamedTuple):
     why: ByeReason
     reason: str
     is_at_work: bool = False  # of FENCED: the newer broker is connected here
+    view: int = 0  # of FENCED: the newer view that is known; 0: its epoch is newer
+
+    def bye(self, address: str = "") -> Bye:
+        return Bye(self.why, self.reason, address=address, is_at_work=self.is_at_work, view=self.view)
 
 
 class Feature:

@@ -7,6 +7,7 @@
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
+    standby = { after = 1.0 }           PLEACH_STANDBY_AFTER=1.0          --standby-after 1.0
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
     access = { file = "access.toml" }   PLEACH_ACCESS_FILE=access.toml    --access access.toml
     tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
@@ -37,6 +38,7 @@ from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings, tls_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
 from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
+from pleach.server.standby.settings import StandbySettings, standby_complaints
 
 ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
@@ -102,6 +104,7 @@ class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
     advertisements: bool = False
     merge_bound: float = 0.0
     stabilise: LeaseSettings | None = None  # None: no entry expires, and damaged state is not corrected
+    standby: StandbySettings | None = None  # None: there is one copy of the data directory, and no other broker's here
     improve: CouncilSettings | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
@@ -150,6 +153,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "limits": ("PLEACH_LIMIT_", BrokerLimits),
         "access": ("PLEACH_ACCESS_", AccessSettings),
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
+        "standby": ("PLEACH_STANDBY_", StandbySettings),
         "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
         "tls": ("PLEACH_TLS_", TlsSettings),
@@ -237,7 +241,7 @@ def _structured(field: str, text: str) -> Any:
             return parse_peers([part for part in text.split(",") if part], source="environment")
         case "components":
             return parse_components([part for part in text.split(",") if part], source="environment")
-        case "neighbours" | "welcome" | "join":
+        case "neighbours" | "welcome" | "join" | "at":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -358,6 +362,8 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         if settings.stabilise.rebuilds and (settings.welcome or settings.ring):
             key = "ring" if settings.ring else "welcome"
             yield key, "tables are rebuilt over links that stay", 'leave it out, or set stabilise.kind = "leases"'
+    if settings.standby is not None:
+        yield from _standby_complaints(settings, settings.standby)
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
@@ -365,6 +371,12 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
     if settings.tls is not None:
         yield from tls_complaints(settings.tls)
     yield from _limit_complaints(settings.limits)
+
+
+def _standby_complaints(settings: BrokerSettings, standby: StandbySettings) -> Iterator[tuple[str, str, str]]:
+    yield from standby_complaints(standby, settings.data_dir)
+    for address in standby.at:
+        yield from _address_complaints("standby.at", address, is_dialled=True)
 
 
 def _improve_complaints(settings: BrokerSettings, improve: CouncilSettings) -> Iterator[tuple[str, str, str]]:

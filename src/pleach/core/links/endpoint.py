@@ -421,8 +421,7 @@ class Endpoint:
         batch.hangups[:] = [each for each in batch.hangups if each[0] != peer]
 
     def _note(self, peer: Node) -> None:
-        session = self.sessions[peer]
-        progress = Progress(self.epoch, session.peer_epoch, session.received, session.first)
+        progress = Progress.of(self.sessions[peer])
         if self._noted.get(peer) != progress:
             self._noted[peer] = self._batch.progress[peer] = progress
 

@@ -16,6 +16,8 @@ Rule 6: a Hello that refers to a former epoch of its receiver is ignored, since 
         become void. Its sender learns the new epoch from our Hello and sends a second Hello.
 Rule 7: a node that another node referred to a peer was referred to one epoch of it (`awaited`). It treats that epoch as
         known: rules 5 and 6 apply.
+Rule 8: a peer that was promoted on another machine has the state of its epoch, and a higher view (core/standby/). One
+        with a lower view of that epoch than was met is outdated, and is refused as fenced.
 
 The session reads no clock (`now` is a parameter) and knows no sockets; tests simulate crashes, cuts and lost frames.
 """
@@ -92,14 +94,17 @@ class SessionState(msgspec.Struct, array_like=True):
     received: int = 0
     first: int = 1  # the sequence of outbox[0]
     outbox: list[bytes] = msgspec.field(default_factory=list)
+    peer_view: int = 0  # the highest of that epoch that was met; 0: a peer without standbys
 
 
 class Introduction(msgspec.Struct):
     """What a node says of itself in its Hello, besides numbers."""
 
+    node: str
     epoch: int
     role: str = BROKER
     admin: str = ""  # operators' address of this node, for peers that may know it
+    view: int = 0  # of a broker that has standbys
     awaited: int = 0  # the epoch of the peer that this node was referred to; valid until a Hello names one
     token: str = ""  # for readers of this session
     former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know
@@ -107,21 +112,25 @@ class Introduction(msgspec.Struct):
 
 class Session:
     def __init__(self, node: str, peer: str, state: SessionState, config: SessionConfig | None = None) -> None:
-        self.node = node
         self.peer = peer
         self.phase = SessionPhase.DOWN
         self.peer_epoch = state.peer_epoch
+        self.peer_view = state.peer_view
         self.received = state.received
         self.first = state.first
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
-        self.introduction = Introduction(state.epoch)
+        self.introduction = Introduction(node, state.epoch)
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages; a run is one payload of several messages
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
         self._in_flight = 0  # messages sent on this connection and not confirmed
         self._heard_at = 0.0
         self._spoke_at = 0.0
+
+    @property
+    def node(self) -> str:
+        return self.introduction.node
 
     @property
     def last(self) -> int:
@@ -252,6 +261,10 @@ class Session:
         if hello.epoch < self.known_epoch:
             reason = f"a newer {hello.node} is known to {self.node}"
             return [Transmit(Bye(ByeReason.FENCED, reason)), Hangup(reason)]
+        if hello.epoch == self.peer_epoch and hello.view < self.peer_view:
+            reason = f"view {self.peer_view} of {hello.node} is known to {self.node}, not only {hello.view}"
+            return [Transmit(Bye(ByeReason.FENCED, reason, view=self.peer_view)), Hangup(reason)]
+        self.peer_view = hello.view
         if (hello.peer_epoch or hello.awaits) not in (0, self.introduction.epoch):
             return []
         effects: list[SessionEffect] = []
@@ -283,7 +296,7 @@ class Session:
         own = self.introduction
         awaits = 0 if self.peer_epoch else own.awaited
         numbers = (own.epoch, own.former or self.peer_epoch, self.received, self.first)
-        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token)
+        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token, view=own.view)
 
     def _bye(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:
         if why is ByeReason.FENCED:
@@ -339,4 +352,5 @@ class Session:
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> SessionState:
-        return SessionState(self.introduction.epoch, self.peer_epoch, self.received, self.first, list(self._outbox))
+        numbers = (self.introduction.epoch, self.peer_epoch, self.received, self.first)
+        return SessionState(*numbers, list(self._outbox), self.peer_view)
