@@ -1,4 +1,4 @@
-"""A machine of a run: a folder, and the processes of one session, which can be destroyed together.
+"""A machine of a run: a folder, and a group of processes, which can be destroyed together.
 
 Its first process is a broker, or a host of copies; that one starts others for brokers that are promoted there.
 """
@@ -29,7 +29,7 @@ class LiveMachine:
         self.folder = folder
         self.log = folder.with_name(f"{folder.name}.log")
         self._process: asyncio.subprocess.Process | None = None
-        self._sessions: list[int] = []  # one for each start of its first process
+        self._groups: list[int] = []  # one for each start of its first process
 
     @property
     def is_running(self) -> bool:
@@ -37,9 +37,9 @@ class LiveMachine:
         return self._process is not None and self._process.returncode is None
 
     @property
-    def session(self) -> int:
+    def group(self) -> int:
         """Of its processes, since its first one was started last."""
-        return self._sessions[-1]
+        return self._groups[-1]
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> bytes:
         """Start the first process, also again; returns the line that it prints once it listens. Raises LiveError."""
@@ -50,9 +50,9 @@ class LiveMachine:
                 stderr=log,
                 stdin=asyncio.subprocess.DEVNULL,
                 env={**os.environ, **environment},
-                start_new_session=True,
+                process_group=0,
             )
-        self._sessions.append(self._process.pid)
+        self._groups.append(self._process.pid)
         assert self._process.stdout is not None
         line = b""
         with contextlib.suppress(TimeoutError):
@@ -92,7 +92,7 @@ class LiveMachine:
     async def kill_all(self) -> None:
         if self._process is None:
             return
-        while left := processes_of(self._sessions):
+        while left := processes_of(self._groups):
             for each in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
@@ -100,14 +100,14 @@ class LiveMachine:
         await self._process.wait()
 
 
-def processes_of(sessions: Collection[int]) -> list[int]:
+def processes_of(groups: Collection[int]) -> list[int]:
     """Those that live; who has ended and waits to be collected by its parent does not."""
     found = []
     for folder in PROCESSES.iterdir():
         if not folder.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError):
-            state, _parent, _group, of_session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(of_session) in sessions and state not in "ZX":
+            state, _parent, group, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(group) in groups and state not in "ZX":
                 found.append(int(folder.name))
     return found

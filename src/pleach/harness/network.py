@@ -2,7 +2,7 @@
 
     client ──▶ switch ──▶ broker process a ──▶ switch ──▶ broker process b …
 
-A machine is a loopback address, a folder, and the processes of one session. A crash is `kill -9`; a restarted broker
+A machine is a loopback address, a folder, and a group of processes. A crash is `kill -9`; a restarted broker
 has its data directory and new ports, which the switch learns. With [standby] a machine may be destroyed, folder and
 all: its brokers then run on other machines, and are found there by what their neighbours say of them. Everything that
 was started is stopped, also after an error.

@@ -1,4 +1,4 @@
-"""Machines of brokers that can be destroyed: each is a loopback address, a folder, and the processes of one session.
+"""Machines of brokers that can be destroyed: each is a loopback address, a folder, and a group of processes.
 
 A machine starts as a broker, or as a host of copies (`pleach standby`); later brokers run there that were promoted, as
 processes that its first one has started. What is left of it once it is destroyed is its log.

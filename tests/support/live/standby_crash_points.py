@@ -165,7 +165,7 @@ class Crashes:
         await self._check(point, operation, is_done=bool(is_done))
 
     async def _promotion(self, point: Point, found: Survey, broker: str) -> None:
-        """The primary's machine stops for a while; whoever wants to take its place, or is asked, comes to the message."""
+        """The primary's machine stops for a while; whoever wants its place, or is asked, comes to the message."""
         home = self._home(found, broker)
         others = [machine for machine in self._machines.all if machine != home]
         victim = self._victim(point, found, broker)
@@ -220,7 +220,7 @@ class Crashes:
                 return self._home(found, self._rng.choice(neighbours))
 
     def _group(self, machine: str) -> int:
-        return self._machines.all[machine].live.session
+        return self._machines.all[machine].live.group
 
     def _arm(self, processes: dict[str, str], point: Point, victim: str) -> None:
         for machine, process in processes.items():

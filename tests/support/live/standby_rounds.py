@@ -58,11 +58,13 @@ IMPROVE = {"PLEACH_IMPROVE_EVERY": "2.0", "PLEACH_IMPROVE_WINDOW": "10.0"}
 
 
 @dataclass(frozen=True)
-class Load:
-    """`per_second`: events of all publishers together."""
+class Stage:
+    """`per_second`: events of all publishers together. `movers`: clients that move."""
 
     per_second: float = 1_000.0
     movers: int = MOVERS
+    links: Sequence[tuple[str, str]] = LINKS
+    hosts: int = 0  # machines without a broker, from the beginning
 
 
 @dataclass(frozen=True)
@@ -138,18 +140,18 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 class Network:
     """One tree of processes, its clients, and what became of them."""
 
-    def __init__(self, machines: Machines, witness: Witness, rng: Random, report: Report) -> None:
+    def __init__(self, machines: Machines, witness: Witness, rng: Random, report: Report, stage: Stage) -> None:
         self._machines = machines
         self._witness = witness
         self._rng = rng
         self._report = report
         self._fresh = 0
         self._moving: set[asyncio.Task[None]] = set()
-        self.brokers = sorted({name for link in LINKS for name in link})
+        self.brokers = sorted({name for link in stage.links for name in link})
 
     # Clients -------------------------------------------------------------------------------------------------
 
-    async def populate(self, load: Load, states: Path) -> None:
+    async def populate(self, stage: Stage, states: Path) -> None:
         """At each broker one that publishes its topic, and one that wants those of some others, and answers.
 
         Every second one has its state on disk.
@@ -161,12 +163,12 @@ class Network:
             topics = ", ".join(f"'{prefix}{each}'" for each in self.wanted_at(broker) for prefix in ("", "answer-"))
             subscriber = self._witness.clients[f"s{broker}"]
             await subscriber.subscribe(f"topic IN ({topics})", name="s", callback=self._answering(broker))
-        for number in range(load.movers):
+        for number in range(stage.movers):
             broker = self.brokers[number % len(self.brokers)]
             wanted = f"topic = '{self.brokers[-1 - number]}'"
             await self._witness.connect(f"m{number}", self._addresses(broker), subscribe=wanted)
         for broker in self.brokers:
-            self._witness.load(f"p{broker}", load.per_second / len(self.brokers), topic=broker)
+            self._witness.load(f"p{broker}", stage.per_second / len(self.brokers), topic=broker)
 
     def wanted_at(self, broker: str) -> list[str]:
         """The brokers whose topics are wanted there: nearly all pairs are far from each other."""
@@ -232,12 +234,12 @@ class Network:
         ready = await self._until_ready(dying, died_at)
         await self._until_across(dying, found, died_at)
         self._report.deaths += [self._death(each, machine, found, died_at, ready.get(each, math.inf)) for each in dying]
-        await self._add_machine()
+        await self.add_machine()
         await self.until_whole()
         self._report.whole.append(time.monotonic() - died_at)
         await asyncio.sleep(WARM_UP)
 
-    async def _add_machine(self) -> None:
+    async def add_machine(self) -> None:
         self._fresh += 1
         name = f"x{self._fresh}"
         await self._machines.add_host(name, self._rng.choice(sorted({*ZONES.values()})))
@@ -315,18 +317,20 @@ def _path(tree: Topology, homes: dict[str, str], subscriber: str, publisher: str
 
 
 async def one_network(
-    rounds: int, seed: int, place: Path, load: Load, report: Report, *, say: Callable[[str], None] = lambda _: None
+    rounds: int, seed: int, place: Path, stage: Stage, report: Report, *, say: Callable[[str], None] = lambda _: None
 ) -> None:
     """Some rounds, and the verdict on them."""
     settings = (*LEASES, *standby_flags(AFTER))
     states = place / "clients"
     states.mkdir(parents=True, exist_ok=True)
     async with Machines(place, *settings, **IMPROVE) as machines, Witness(f"standby-{seed}") as witness:
-        network = Network(machines, witness, Random(seed), report)
-        await machines.grow(LINKS, ZONES)
+        network = Network(machines, witness, Random(seed), report, stage)
+        await machines.grow(stage.links, ZONES)
+        for _ in range(stage.hosts):
+            await network.add_machine()
         await network.until_whole()
         began = time.monotonic()
-        await network.populate(load, states)
+        await network.populate(stage, states)
         moving = asyncio.create_task(network.keep_moving())
         try:
             for number in range(1, rounds + 1):

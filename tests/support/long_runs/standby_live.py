@@ -11,7 +11,7 @@ import asyncio
 import json
 from argparse import ArgumentParser, Namespace
 
-from support.live.standby_rounds import MOVERS, ROUNDS_PER_NETWORK, Load, Report, one_network
+from support.live.standby_rounds import MOVERS, ROUNDS_PER_NETWORK, Report, Stage, one_network
 from support.long_runs.output import say
 
 BAR_WIDTH = 40
@@ -25,13 +25,13 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    report, load = Report(), Load(options.events, options.movers)
+    report, stage = Report(), Stage(options.events, options.movers)
     for first in range(0, options.rounds, options.rounds_per_network):
         seed = options.seed + first
         place = options.place / f"seed-{seed}"
         place.mkdir(parents=True, exist_ok=True)
         rounds = min(options.rounds_per_network, options.rounds - first)
-        asyncio.run(one_network(rounds, seed, place, load, report, say=say))
+        asyncio.run(one_network(rounds, seed, place, stage, report, say=say))
         say(_bar(len(report.whole), options.rounds, report))
     say(json.dumps(report.figures(), indent=2))
     say("\n".join(told(report)))
@@ -51,8 +51,8 @@ def told(report: Report) -> list[str]:
         f"{figures['rounds']} rounds, {figures['brokers_lost']} brokers lost with their machines",
         f"across the gap after {figures['across_seconds']} s; own clients after {figures['back_seconds']} s",
         f"all copies whole again after {figures['whole_seconds']} s; late: {figures['bars']['late']}",
-        f"{figures['published']:,} published, {figures['published_per_second']:,} a second;"
-        f" {figures['delivered']:,} delivered",
+        f"{figures['published']:,} published, {figures['published_per_second']:,} a second",
+        f"{figures['delivered']:,} delivered",
         f"moves: {figures['moves']}",
         f"found: {found}",
         *report.wrong,
