@@ -23,7 +23,7 @@ def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> Ope
 
     `seat`: of a broker that has copies: it is told of all that is written.
     """
-    epoch = settings.stand_in.epoch if settings.stand_in else time.time_ns()
+    epoch = time.time_ns()
     if not settings.data_dir:
         return OpenedStore(None, epoch)
     crash_hook = CrashHook.of(settings.name)
@@ -31,9 +31,6 @@ def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> Ope
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):
         store.crash_hook = crash_hook
-    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
-        store.close()
-        raise SettingsError("stand_in.epoch", f"{settings.data_dir} has another epoch", "give an empty directory")
     if seat is not None:
         seat.opened(store)
     lasting = settings.lasting
