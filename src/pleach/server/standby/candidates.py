@@ -22,6 +22,8 @@ class CandidateMachines:
 
     def _named(self) -> list[Candidate]:
         """By the operator; those that have not answered yet are not known."""
-        standby = self._settings().standby
-        found = ((address, self._links.machine_at(address)) for address in (standby.at if standby else ()))
+        settings = self._settings()
+        own = (settings.advertise, settings.peer_listen)
+        named = [address for address in (settings.standby.at if settings.standby else ()) if address not in own]
+        found = ((address, self._links.machine_at(address)) for address in named)
         return [Candidate(machine, address) for address, machine in found if machine]

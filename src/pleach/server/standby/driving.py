@@ -23,6 +23,7 @@ from pleach.server.standby.messages import BetweenMachines
 from pleach.server.standby.registers import RegisterFile
 
 TICKS_PER_SILENCE = 5
+TICK_SECONDS_MAX = 0.25  # where much silence is allowed, too: what is to be said does not wait for long
 LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class MemberDriver:
 async def keep_ticking(tick: Callable[[], None], after: Callable[[], float]) -> None:
     """Rule 2."""
     while True:
-        pause = after() / TICKS_PER_SILENCE
+        pause = min(after() / TICKS_PER_SILENCE, TICK_SECONDS_MAX)
         due = time.monotonic() + pause
         await asyncio.sleep(pause)
         if time.monotonic() > due + pause:
