@@ -13,10 +13,10 @@ from pleach.core.messages import Farewell, Publish, RequestAdd, Unsubscribe, enc
 from pleach.core.messages.runs import encode_event, encode_run
 from pleach.core.overlay.membership.machine import Membership
 from pleach.errors import SessionLostError
-from pleach.harness.proxy import LinkProxy
 from pleach.net.addresses import one_address, parse_addresses
 from pleach.server.leaving import Leaving
 from support.live.daemons import Running
+from support.live.link_proxy import LinkProxy
 from support.live.tiny_broker import until
 
 SOME = 20_000  # events: more than are published before a removal has begun

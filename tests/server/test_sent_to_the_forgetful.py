@@ -13,9 +13,9 @@ from pleach.core.messages import RemoveAck, RequestMove, RequestRemove
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import UnknownOutcomeError
-from pleach.harness.proxy import LinkProxy
 from pleach.net.addresses import one_address
 from support.live.daemons import Running
+from support.live.link_proxy import LinkProxy
 from support.live.numbered_events import address, numbers, publish, run
 from support.live.tiny_broker import TinyBroker, until
 

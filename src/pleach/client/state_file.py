@@ -28,11 +28,11 @@ from pleach.disk.private_files import make_private, make_private_folder
 from pleach.errors import StoreDamagedError, StoreError
 
 FILE, COMMITTED = "client.db", "client.committed"
-VERSION = 5
+VERSION = 6
 
 LAYOUT = {
     "client": ("id", "name", "broker", "epoch", "state", "skip"),
-    "sessions": ("peer", "peer_epoch", "received", "first"),
+    "sessions": ("peer", "peer_epoch", "received", "first", "peer_view"),
     "outbox": ("peer", "sequence", "payload"),
     "kept": ("number", "event"),
 }
@@ -40,7 +40,7 @@ SCHEMA = f"""
 CREATE TABLE client (id INTEGER PRIMARY KEY, name TEXT NOT NULL, broker TEXT NOT NULL, epoch INTEGER NOT NULL,
     state BLOB NOT NULL, skip INTEGER NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE sessions (peer TEXT PRIMARY KEY, peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL,
-    first INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+    first INTEGER NOT NULL, peer_view INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (peer TEXT NOT NULL, sequence INTEGER NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL,
     PRIMARY KEY (peer, sequence)) WITHOUT ROWID;
 CREATE TABLE kept (number INTEGER PRIMARY KEY, event BLOB NOT NULL, checksum INTEGER NOT NULL);
@@ -111,10 +111,10 @@ class StateFile:
         outboxes: dict[Node, list[bytes]] = defaultdict(list)
         for peer, payload in self._db.execute("SELECT peer, payload FROM outbox ORDER BY peer, sequence"):
             outboxes[peer].append(payload)
-        rows = self._db.execute("SELECT peer, peer_epoch, received, first FROM sessions")
+        rows = self._db.execute("SELECT peer, peer_epoch, received, first, peer_view FROM sessions")
         return {
-            peer: SessionState(epoch, peer_epoch, received, first, outboxes[peer])
-            for peer, peer_epoch, received, first in rows
+            peer: SessionState(epoch, peer_epoch, received, first, outboxes[peer], peer_view)
+            for peer, peer_epoch, received, first, peer_view in rows
         }
 
     def commit(self, change: StateChange) -> None:
@@ -190,7 +190,7 @@ def _write(db: sqlite3.Connection, rows: Counter[str], name: Node, change: State
     progress = change.progress
     queued = [checked("outbox", *each) for each in change.queued]
     kept = [checked("kept", number, msgspec.msgpack.encode(event)) for number, event in change.kept]
-    sessions = [checked("sessions", peer, p.peer_epoch, p.received, p.first) for peer, p in progress.items()]
+    sessions = [checked("sessions", peer, *p[1:]) for peer, p in progress.items()]
     client = checked("client", 1, name, change.broker, progress[change.broker].epoch, change.state, change.skip)
     db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?)", queued)
     confirmed = [(peer, each.first) for peer, each in progress.items()]
@@ -199,7 +199,7 @@ def _write(db: sqlite3.Connection, rows: Counter[str], name: Node, change: State
     db.executemany("INSERT INTO kept VALUES (?, ?, ?)", kept)
     consumed = db.executemany("DELETE FROM kept WHERE number = ?", [(number,) for number in change.consumed])
     rows["kept"] += len(kept) - max(consumed.rowcount, 0)
-    db.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)", sessions)
+    db.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", sessions)
     (rows["sessions"],) = db.execute("SELECT count(*) FROM sessions").fetchone()
     db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?)", client)
     rows["client"] = 1

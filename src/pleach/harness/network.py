@@ -1,9 +1,10 @@
-"""The brokers of a scenario as processes of their own, with a proxy in every link.
+"""The brokers of a scenario as processes of their own, each on a machine of its own, and a switch between all of them.
 
-    client ──▶ proxy ──▶ broker process a ──▶ proxy ──▶ broker process b …
+    client ──▶ switch ──▶ broker process a ──▶ switch ──▶ broker process b …
 
-A crash is `kill -9`; a restarted broker has its data directory and new ports, which the proxies learn.
-Everything that was started is stopped, also after an error.
+A machine is a loopback address, a data directory, and the processes of one session. A crash is `kill -9`; a restarted
+broker has its data directory and new ports, which the switch learns. Everything that was started is stopped, also after
+an error.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.errors import LiveError
-from pleach.harness.proxy import Front, LinkProxy
+from pleach.harness.switch import Link, Switch
 from pleach.net.addresses import Address, one_address
+from pleach.net.dial import VARIABLE
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory
 from pleach.scenario import steps
@@ -33,9 +35,8 @@ from pleach.server.stabilise_settings import StabiliseKind
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.05
-DOORS = ("peer", "client")
+PEER_PORT, CLIENT_PORT = 1, 2  # advertised ones, at which nobody listens: the switch knows the present ones
 NO_ZONES: Mapping[Node, str] = MappingProxyType({})
-NOWHERE = ("127.0.0.1", 1)  # the target of a link whose broker is not up
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -57,8 +58,7 @@ class LiveNetwork:
         self._tree: BrokerTree = tree_of(scenario)
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
         self._ready: dict[Node, Ready] = {}
-        self._proxies: dict[tuple[Node, Node], LinkProxy] = {}  # by (dialler, target)
-        self._fronts: dict[tuple[Node, str], Front] = {}  # by broker and door
+        self.switch = Switch(self._latency_of, scenario.name)
         self.directory = Directory({}, {})  # of all brokers of the network, running or not
 
     async def __aenter__(self) -> Self:
@@ -75,31 +75,13 @@ class LiveNetwork:
         await self.stop()
 
     async def _start(self) -> None:
-        clients = ((client.id, client.broker) for client in self.scenario.clients)
-        for dialler, target in (*self.scenario.links, *clients):
-            await self._link(dialler, target).start()
+        await self.switch.start()
         await asyncio.gather(*(self.start_broker(broker) for broker in self.scenario.brokers))
         await self.until_ready()
 
-    def _link(self, dialler: Node, target: Node) -> LinkProxy:
-        """The link between two nodes; a new link has the latency that the scenario gives it."""
-        known = self.proxy(dialler, target)
-        if known is not None:
-            return known
-        span = self.scenario.latency.of(dialler, target)
-        proxy = LinkProxy(NOWHERE, (span.low, span.high), f"{self.scenario.name}/{dialler}>{target}")
-        self._proxies[dialler, target] = proxy
-        return proxy
-
-    def _place(self, dialler: Node, target: Node) -> tuple[str, int]:
-        """The address where a node listens for another one; where nobody listens, if it is a broker that is down."""
-        if target not in self._processes or target not in self._ready:
-            return NOWHERE
-        ready = self._ready[target]
-        return one_address(ready.peer if self._is_broker(dialler) else ready.client)
-
-    def _is_broker(self, node: Node) -> bool:
-        return node in self._tree.parent or node in self.directory.admin
+    def _latency_of(self, a: Node, b: Node) -> tuple[float, float]:
+        span = self.scenario.latency.of(a, b)
+        return span.low, span.high
 
     # Brokers -------------------------------------------------------------------------------------------------
 
@@ -115,10 +97,6 @@ class LiveNetwork:
 
     async def start_broker(self, broker: Node) -> None:
         """Start a process and wait until it listens."""
-        for door in DOORS:
-            if (broker, door) not in self._fronts:
-                self._fronts[broker, door] = Front(lambda who: (self._link(who, broker), self._place(who, broker)))
-                await self._fronts[broker, door].start()
         log = (self._directory / f"{broker}.log").open("ab")
         try:
             process = await asyncio.create_subprocess_exec(
@@ -126,7 +104,7 @@ class LiveNetwork:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, **self._environment()},
+                env={**os.environ, **self._environment(broker)},
             )
         finally:
             log.close()
@@ -140,20 +118,21 @@ class LiveNetwork:
             raise LiveError(f"broker {broker} did not start; see {self._directory / broker}.log") from None
         self._ready[broker] = ready
         self.directory.admin[broker] = ready.admin
-        self.directory.peer[broker] = self._front(broker, "peer")
-        for (dialler, target), proxy in self._proxies.items():
-            if target == broker:
-                proxy.target = self._place(dialler, target)
+        self.directory.peer[broker] = str(self._advertised(broker, PEER_PORT))
+        self.switch.listens(self._advertised(broker, PEER_PORT), one_address(ready.peer))
+        self.switch.listens(self._advertised(broker, CLIENT_PORT), one_address(ready.client))
 
     def _command(self, broker: Node) -> list[str]:
         scenario = self.scenario
         command = [sys.executable, "-m", "pleach", "broker", "--name", broker, "--routing", scenario.routing.value]
-        command += ["--client-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+        own = Address(self.switch.host_of(broker), 0)
+        command += [f"--{port}-listen={own}" for port in ("client", "peer", "admin")]
         command += ["--ordering", scenario.ordering.value, "--exchange", scenario.exchange]
         joining = [step.broker for step in scenario.steps if isinstance(step, steps.AddBroker) and step.to == broker]
         command += [word for name in joining for word in ("--welcome", name)]
         command += ["--data-dir", str(self._directory / broker)]
-        command += ["--advertise", self._front(broker, "peer"), "--client-advertise", self._front(broker, "client")]
+        command += [f"--advertise={self._advertised(broker, PEER_PORT)}"]
+        command += [f"--client-advertise={self._advertised(broker, CLIENT_PORT)}"]
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []
         command += self._lease_flags()
@@ -162,8 +141,8 @@ class LiveNetwork:
         parent = self._tree.parent.get(broker)
         command += ["--parent", parent] if self._has_root and parent is not None else []
         for neighbour in self._tree.neighbours.get(broker, ()):
-            if (broker, neighbour) in self._proxies:
-                command += ["--peer", f"{neighbour}={self.address(broker, neighbour)}"]
+            if (broker, neighbour) in self.scenario.links:
+                command += ["--peer", f"{neighbour}={self._advertised(neighbour, PEER_PORT)}"]
             else:
                 command += ["--neighbour", neighbour]
         return command
@@ -173,11 +152,12 @@ class LiveNetwork:
         stabilise = self.scenario.stabilise
         return self.scenario.hierarchical or (stabilise is not None and stabilise.kind.rebuilds)
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, machine: Node) -> dict[str, str]:
         """Settings that have no flag."""
         improve = self.scenario.improve
         given = msgspec.structs.asdict(improve) if improve else {}
-        return {f"{TABLES['improve'][0]}{key.upper()}": str(value) for key, value in given.items()}
+        settings = {f"{TABLES['improve'][0]}{key.upper()}": str(value) for key, value in given.items()}
+        return {**settings, VARIABLE: str(self.switch.port_for(machine))}
 
     def _lease_flags(self) -> list[str]:
         stabilise = self.scenario.stabilise
@@ -194,9 +174,8 @@ class LiveNetwork:
         self._ready.pop(broker, None)
         process.kill()
         await process.wait()
-        for (_, target), proxy in self._proxies.items():
-            if target == broker:
-                proxy.target = NOWHERE
+        for port in (PEER_PORT, CLIENT_PORT):
+            self.switch.listens(self._advertised(broker, port), None)
 
     async def discard(self, broker: Node) -> None:
         """End a broker that could not join."""
@@ -219,22 +198,20 @@ class LiveNetwork:
             if process.returncode is None:
                 process.terminate()
         await asyncio.gather(*(_ended(process) for process in processes))
-        for front in self._fronts.values():
-            await front.stop()
-        for proxy in self._proxies.values():
-            await proxy.stop()
+        await self.switch.stop()
 
     # Links ---------------------------------------------------------------------------------------------------
 
-    def address(self, dialler: Node, target: Node) -> str:
-        """The address of `target` for `dialler`: that of the proxy between them."""
-        return str(Address(*self._proxies[dialler, target].address))
+    def client_address(self, broker: Node) -> str:
+        """Where clients find a broker, through the switch."""
+        return str(self._advertised(broker, CLIENT_PORT))
 
-    def _front(self, broker: Node, door: str) -> str:
-        return str(Address(*self._fronts[broker, door].address))
+    def _advertised(self, broker: Node, port: int) -> Address:
+        return Address(self.switch.host_of(broker), port)
 
-    def proxy(self, a: Node, b: Node) -> LinkProxy | None:
-        return self._proxies.get((a, b)) or self._proxies.get((b, a))
+    def link(self, a: Node, b: Node) -> Link | None:
+        """The link between two nodes, if they have ever been connected."""
+        return self.switch.link(a, b) if self.switch.has_carried(a, b) else None
 
     # Status ----------------------------------------------------------------------------------------------
 

@@ -14,31 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pleach.client.client import Client
-from pleach.client.connect import connect
 from pleach.core.effects import Observe, Observed
 from pleach.core.events.event import Event
-from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
-from pleach.errors import ClientError
+from pleach.harness.live_clients import LiveClients
 from pleach.harness.network import NO_ZONES, LiveNetwork
 from pleach.harness.scenario_faults import LiveStateFaults, for_processes
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
-from pleach.scenario.clients import (
-    PlannedEvent,
-    Replies,
-    initial_advertisements,
-    perform_client_step,
-    publications,
-    subscription_names,
-)
+from pleach.scenario.clients import Replies, perform_client_step, publications
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 DRAIN_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.1
-WINDOW = 10_000
-QUEUE_MAX = 100_000
 
 
 @dataclass(frozen=True)
@@ -94,10 +82,8 @@ class LiveRun:
     def __post_init__(self) -> None:
         self.began_at: float | None = None  # when all clients were connected
         self.recorder = Recorder(f"live-{'-'.join(self.scenario.name.lower().split())}-{self.seed}")
-        self.clients: dict[Node, Client] = {}
+        self.clients = LiveClients(self.scenario, self.network, self._observe)
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
-        self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
-        self.under_way: set[asyncio.Task[Any]] = set()
         self.loads: list[asyncio.Task[None]] = []
         self.operations = LiveOperations(self.network, self.refuse, self._note)
         self.faults = LiveStateFaults(self)
@@ -116,12 +102,10 @@ class LiveRun:
     async def go(self, direct: Callable[[LiveRun], Coroutine[Any, Any, None]]) -> LiveResult:
         self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._close_clients)
-            for client in self.scenario.clients:
-                self.clients[client.id] = await self._connect(client).__aenter__()
+            stack.push_async_callback(self.clients.close_all)
+            await self.clients.connect_all()
             self.began_at = asyncio.get_running_loop().time()
-            for client in self.scenario.clients:
-                self._subscribe_initially(client)
+            self.clients.subscribe_initially()
             async with asyncio.TaskGroup() as acts:
                 self.loads = [
                     acts.create_task(self._publish_load(client, index))
@@ -135,78 +119,17 @@ class LiveRun:
             unrest = () if quiet else tuple(self.unrest)
             return LiveResult(self.scenario, self.recorder.records, self.now, quiet, tuple(self.refusals), unrest)
 
-    # Clients -------------------------------------------------------------------------------------------------
-
-    def _connect(self, client: model.ScenarioClient) -> Client:
-        def observe(seen: Observe) -> None:
-            self._observe(client.id, seen)
-
-        address = f"pleach://{self.network.address(client.id, client.broker)}"
-        return connect(
-            address,
-            name=client.id,
-            own_events=client.own_events,
-            window=WINDOW,
-            queue_max=QUEUE_MAX,
-            observer=observe,
-        )
-
-    async def _close_clients(self) -> None:
-        """Close all clients at the same time: after Ctrl-C brokers may have ended, and clients wait for answers."""
-        await asyncio.gather(*(client.close() for client in self.clients.values()))
-
-    def _subscribe_initially(self, client: model.ScenarioClient) -> None:
-        for text in initial_advertisements(self.scenario, client):
-            self.advertise(client.id, text)
-        for text in client.subscribe:
-            self.subscribe(client.id, text)
-
     async def _publish_load(self, client: model.ScenarioClient, index: int) -> None:
         for publication in publications(client, index, self.scenario.duration, self.stream):
             await self._sleep_until(publication.at)
             await self.may_act.wait()
-            self.publish(client.id, publication)
-
-    def publish(self, client: Node, publication: PlannedEvent) -> None:
-        self._spawn(self.clients[client].publish(publication.attributes, publication.payload))
-
-    def subscribe(self, client: Node, text: str) -> None:
-        wanted = parse_filter(text)
-        name = self.names[client][wanted]
-        self._spawn(self.clients[client].subscribe(wanted, name=name, callback=_discard))
-
-    def unsubscribe(self, client: Node, text: str) -> None:
-        name = self.names[client][parse_filter(text)]
-        self._spawn(self.clients[client].unsubscribe(name))
-
-    def advertise(self, client: Node, text: str) -> None:
-        advertised = parse_filter(text)
-        self._spawn(self.clients[client].advertise(advertised, name=advertised.text))
-
-    def unadvertise(self, client: Node, text: str) -> None:
-        self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
+            self.clients.publish(client.id, publication)
 
     def _answer(self, client: Node, event: Event) -> None:
         if client not in self.replies or self.now >= self.scenario.duration:
             return
         for publication in self.replies[client].to(event):
-            self._spawn(self._publish_later(client, publication))
-
-    async def _publish_later(self, client: Node, publication: PlannedEvent) -> None:
-        await asyncio.sleep(publication.at)
-        await self.clients[client].publish(publication.attributes, publication.payload)
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Start a request. Requests of one client start in the order of these calls; drains wait for their answers."""
-        task = asyncio.get_running_loop().create_task(work)
-        self.under_way.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self.under_way.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, ClientError):
-            raise error  # refusals are in the trace; anything else is a bug
+            self.clients.publish_later(client, publication)
 
     # The timeline --------------------------------------------------------------------------------------------
 
@@ -216,7 +139,7 @@ class LiveRun:
             await self._sleep_until(step.at)
             match step:
                 case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker() | steps.MoveClient():
-                    self._spawn(self.carry_out(step))
+                    self.clients.await_end(asyncio.create_task(self.carry_out(step)))
                 case _:
                     await self.carry_out(step)
         await asyncio.gather(*self.loads)
@@ -244,7 +167,7 @@ class LiveRun:
             case steps.Corrupt() | steps.Garble():
                 await self.faults.strike(step)
             case _:
-                perform_client_step(self, step, now=self.now)
+                perform_client_step(self.clients, step, now=self.now)
 
     def _note(self, broker: Node, detail: str) -> None:
         self.record(RecordKind.STATE, broker, detail=detail)
@@ -255,18 +178,18 @@ class LiveRun:
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
 
     def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
-        proxy = self.network.proxy(*ends)
-        if proxy is None:
+        link = self.network.link(*ends)
+        if link is None:
             self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
         self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
         match step:
             case steps.Cut():
-                proxy.cut()
+                link.cut()
             case steps.Heal():
-                proxy.heal()
+                link.heal()
             case steps.Slow(latency=latency):
-                proxy.latency = (latency.low, latency.high)
+                link.latency = (latency.low, latency.high)
 
     async def _sleep_until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self.now))
@@ -291,7 +214,7 @@ class LiveRun:
             await asyncio.sleep(POLL_SECONDS)
             down = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
             found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
-            unanswered = [f"no answer yet: {task.get_coro()}" for task in self.under_way]
+            unanswered = [f"no answer yet: {task.get_coro()}" for task in self.clients.under_way]
             quiet.look(found, len(self.recorder.records), [*down, *unanswered])
             self.unrest = quiet.unrest
 
@@ -304,10 +227,6 @@ class LiveRun:
         self.recorder.observe(self.now, client, seen)
         if seen.kind is Observed.DELIVER and seen.event:
             self._answer(client, seen.event)
-
-
-def _discard(_event: Event) -> None:
-    """The trace has the event already."""
 
 
 # The end of a drain ---------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from typing import TypeAlias, cast
 import msgspec
 
 from pleach.core.links.frames import (
-    FRAME_BYTES_MAX,
     Ack,
     Aside,
     Bye,
@@ -39,7 +38,8 @@ from pleach.core.links.frames import (
     encode_frame,
 )
 from pleach.errors import FrameError, TlsError
-from pleach.net.addresses import spelled, unreachable_if_no_host
+from pleach.net.addresses import Address, spelled, unreachable_if_no_host
+from pleach.net.dial import switch_port_in_use
 from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
@@ -105,7 +105,6 @@ class Handlers(msgspec.Struct, frozen=True):
     on_writable: Callable[[Connection], None] = _nothing
     on_data: DataHandler | None = None
     turns: Turns = msgspec.field(default_factory=Turns)  # shared by the connections of a port
-    frame_bytes_max: int = FRAME_BYTES_MAX
     greeting_seconds_max: float = GREETING_SECONDS_MAX
 
 
@@ -128,7 +127,7 @@ class Connection(asyncio.Protocol):
         self.round_trip: float | None = None  # seconds from Data to its confirmation, smoothed; None: not known yet
         self._timed: tuple[int, float] | None = None  # a sequence whose confirmation is awaited, and since when
         self._handlers = handlers
-        self._reader = FrameReader(handlers.frame_bytes_max)
+        self._reader = FrameReader()
         self._reading = Reading(iter(()))
         self._transport: asyncio.Transport | None = None
         self._joined: list[bytes] = []
@@ -398,8 +397,13 @@ async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide
     layer = TlsLayer(tls) if tls is not None else None
     if layer is not None:
         layer.secured = loop.create_future()
+    switch = switch_port_in_use()
     with unreachable_if_no_host(host):
-        _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+        if switch is None:
+            _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
+        else:
+            end = await switch.dial(Address(host, port))
+            _, connection = await loop.create_connection(lambda: Connection(handlers, layer), sock=end)
     if layer is not None and layer.secured is not None:
         try:
             await layer.secured

@@ -2,7 +2,7 @@
 
 A process is one party: a broker, an operator, or nobody in particular; a broker's dashboard asks for whoever is logged
 in there (web/site.py). What asks brokers is called from many places
-(surveys, plans, healing, the dashboard): the context variable spares each of them a parameter that only passes through.
+(surveys, plans, the dashboard): the context variable spares each of them a parameter that only passes through.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pleach.errors import TlsError
+from pleach.net.addresses import Address
+from pleach.net.dial import switch_port_in_use
 from pleach.net.tls_layer import NO_FALLBACK, TlsSide, meaning
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ async def open_streams(host: str, port: int, broker: str = "") -> tuple[asyncio.
     """Dial, with TLS if this process has it. Raises OSError, TlsError among them."""
     dialling = own_tls.get()
     if dialling is None:
+        switch = switch_port_in_use()
+        if switch is not None:
+            return await asyncio.open_connection(sock=await switch.dial(Address(host, port)))
         return await asyncio.open_connection(host, port)
     side = dialling(broker)
     try:

@@ -3,10 +3,12 @@
     connection ──▶ accept, receive ──▶ Endpoint(Gate(Broker)) ──▶ Committer ──▶ connection
 
 Rule 1: what happens in one turn of the loop is one batch, which is committed before it is transmitted (committer.py).
-Rule 2: a connection of a newer epoch of a client replaces an older one, which is told; that of a broker does so only
-        once the older one is gone (admission.py). A connection of an older epoch is told that it is fenced.
+Rule 2: a connection of a newer epoch of a client, or of a newer view of a broker, replaces an older one, which is told;
+        that of a newer epoch of a broker does so only once the older one is gone (admission.py). A connection of an
+        older epoch or view is told that it is fenced.
 Rule 3: to be fenced ends this process only where it is proven: a neighbour says so that this broker has dialled, and
         to which the newer one is connected. Whoever comes in by the port for peers may only claim to be a neighbour.
+Rule 4: a broker that has standbys is not ended by a newer view: the members of its views know whether there is one.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from collections.abc import Callable, Sequence
 from pleach.core.links.batch import Batch
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, Probe
-from pleach.core.links.session import SessionConfig
+from pleach.core.links.session import Session, SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
-from pleach.server.admission import Admission, malformed
+from pleach.core.standby.views import ViewNumber
+from pleach.server.admission import Admission
 from pleach.server.assemble import features_of, first_broker
 from pleach.server.broker_names import BrokerNames
 from pleach.server.committer import CommitHooks, Committer
@@ -32,6 +35,7 @@ from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
+from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
@@ -61,9 +65,10 @@ class BrokerNode:
         self.gate = Gate(broker, self.counters)
         self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
         self.links = LinkTable(broker, self.endpoint)
-        self.directory = PeerDirectory(broker, self.endpoint, self.links, lambda: self.settings)
+        self.directory = PeerDirectory(broker, self.endpoint, self.links, ReaderTokens(store), lambda: self.settings)
         self.operations = Operations(self._ask, lambda: (broker.seam.held_total, broker.seam.flooded_total))
         self.clock = clock
+        self.on_overtaken: Callable[[ViewNumber], None] | None = None  # a neighbour says that it knows this newer view
         self._on_end = on_end
         self._recover(store)
         self.committer = self._make_committer(store)
@@ -79,9 +84,8 @@ class BrokerNode:
             lambda: self.settings,
             clock,
         )
-        self.features = features_of(parts, store, dial, lambda reason: on_end(0, reason))
+        self.features = features_of(parts, dial, lambda reason: on_end(0, reason))
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
-        self.endpoint.refuse_payload = self.gate.refuse_payload
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
             stabilising.tick(clock())  # nobody is connected yet
@@ -91,13 +95,10 @@ class BrokerNode:
         now = self.clock()
         if store is None:
             self.endpoint.perform(self.gate.resume(now=now), now=now)
-            self.directory.take_place(now)
             return
         journal = recover(self.endpoint, store, now=now)
         if store.state_bytes:
             self.directory.report_ignored_settings()
-        else:
-            self.directory.take_place(now)
         batch = self.endpoint.take_batch()
         self.operations.recall(journal, batch.concluded)
         self.directory.forget_clients()
@@ -117,17 +118,17 @@ class BrokerNode:
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
             address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(Bye(refusal.why, refusal.reason, address=address, is_at_work=refusal.is_at_work))
+            wire.send(refusal.bye(address))
             wire.close(refusal.reason)
             return refusal.reason
         if port is Port.PEERS:
             self.features[BrokerNames].claim(peer)
         session = self.endpoint.sessions.get(peer)
-        if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
+        if session is not None and _is_newer(hello, session) and peer in self.links:
             reason = f"a newer {peer} has come to {self.broker.name}"
-            self.links[peer].wire.send(Bye(ByeReason.FENCED, reason, is_at_work=True))
+            self.links[peer].wire.send(Bye(ByeReason.FENCED, reason, is_at_work=True, view=hello.view))
         self.directory.accepted(hello, port)
-        self._take_over(peer, PeerLink(wire, port, is_dialled=False, role=hello.role))
+        self._take_over(peer, PeerLink(wire, port, is_dialled=False))
         self.receive(peer, wire, hello)
         return ""
 
@@ -161,22 +162,30 @@ class BrokerNode:
             return
         for feature in self.features.of_frames.get(frame.__class__, ()):
             feature.frame_received(peer, frame, now)
-        if isinstance(frame, Bye) and frame.why is ByeReason.FENCED and not (link.is_dialled and frame.is_at_work):
-            log.warning(
-                "%s says that a newer %s is known, which is not proven: %s", peer, self.broker.name, frame.reason
-            )
+        if isinstance(frame, Bye) and frame.why is ByeReason.FENCED and not self._is_fenced(peer, link, frame):
             frame = Bye(ByeReason.LEAVING, frame.reason)
         if not isinstance(frame, BESIDE_SESSIONS):
             self.endpoint.receive(peer, frame, now=now)
             self.committer.touch()
 
+    def _is_fenced(self, peer: Node, link: PeerLink, bye: Bye) -> bool:
+        """Whether this process must end (rules 3 and 4)."""
+        if bye.view > self.directory.view_number and self.on_overtaken is not None:
+            log.warning("%s knows view %d of %s: %s", peer, bye.view, self.broker.name, bye.reason)
+            self.on_overtaken(bye.view)
+            return False
+        if link.is_dialled and bye.is_at_work:
+            return True
+        log.warning("%s says that a newer %s is known, which is not proven: %s", peer, self.broker.name, bye.reason)
+        return False
+
     def _is_sound(self, hello: Hello, link: PeerLink) -> bool:
         """Check a Hello also where it is the answer on a connection that was dialled, or the second one."""
-        if reason := malformed(hello, link.port):
-            link.wire.send(Bye(ByeReason.REFUSED, reason))
-            link.wire.close(reason)
+        refusal = self._admission.flaw(hello, link.port)
+        if refusal is not None:
+            link.wire.send(refusal.bye())
+            link.wire.close(refusal.reason)
             return False
-        link.role = hello.role
         if link.is_dialled:
             self.directory.hello_received(hello)
         return True
@@ -246,3 +255,7 @@ class BrokerNode:
         """Say goodbye on all links, once everything before is on disk. Bound the time with `asyncio.timeout`."""
         self.endpoint.leave(reason)
         await self.committer.finish()
+
+
+def _is_newer(hello: Hello, session: Session) -> bool:
+    return hello.epoch > session.peer_epoch or hello.view > session.peer_view

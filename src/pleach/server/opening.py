@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
+from pleach.server.reader_tokens import new_secret
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
 
 def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     """The store, if there is a data directory, and the epoch: without one, each start is a new epoch."""
-    epoch = settings.stand_in.epoch if settings.stand_in else time.time_ns()
+    epoch = time.time_ns()
     if not settings.data_dir:
         return None, epoch
-    crash_hook = CrashHook.from_environment(os.environ)
+    crash_hook = CrashHook.of(settings.name)
     kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):
         store.crash_hook = crash_hook
-    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
-        store.close()
-        raise SettingsError("stand_in.epoch", f"{settings.data_dir} has another epoch", "give an empty directory")
     lasting = settings.lasting
-    for key, value in store.made_with(lasting).items():
+    for key, value in store.made_with({**lasting, **new_secret()}).items():
         if lasting.get(key, value) != value:
             store.close()
             remedy = f"set it to that, or move {settings.data_dir} away: the broker then starts without memory"

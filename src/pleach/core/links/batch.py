@@ -9,7 +9,7 @@ import msgspec
 
 from pleach.core.effects import Concluded, Observe
 from pleach.core.links.frames import Frame
-from pleach.core.links.session import SessionState
+from pleach.core.links.session import Session, SessionState
 from pleach.core.messages import Node
 
 
@@ -35,6 +35,12 @@ class Progress(NamedTuple):
     peer_epoch: int
     received: int
     first: int  # all before are confirmed
+    peer_view: int = 0
+
+    @classmethod
+    def of(cls, session: Session) -> Progress:
+        own = session.introduction
+        return cls(own.epoch, session.peer_epoch, session.received, session.first, session.peer_view)
 
 
 class PublisherMark(NamedTuple):

@@ -28,8 +28,7 @@ LOGIN_BYTES_MAX = 8_192  # of a token
 # Roles in a Hello, besides that of readers (reading.py).
 BROKER, CLIENT = "broker", "client"
 STANDBY = "standby"  # between machines that hold copies of brokers (server/standby/links.py)
-GUARDED = "guarded"  # a broker that a stand-in replaces if it dies: its clients keep what they need for that
-STAND_IN = "stand-in"  # a replacement of a dead broker that does not know yet what that one knew
+ENQUIRY = "enquiry"  # of whoever only asks where the broker is that it wants; answered with ELSEWHERE, on any port
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
@@ -59,11 +58,11 @@ class ByeReason(IntEnum):
     """Why a side ends the connection."""
 
     LEAVING = 0  # a clean stop; the node will be back
-    FENCED = 1  # a newer epoch of the receiver is known
+    FENCED = 1  # a newer epoch or view of the receiver is known
     REFUSED = 2  # not accepted: name, version or permission
     BROKEN = 3  # frames are missing and cannot be sent again
     DONE = 4  # this side has closed the link; it ends once both have (upkeep.py)
-    ELSEWHERE = 5  # another broker serves the client; `address`: its address, if known
+    ELSEWHERE = 5  # the broker that is wanted is another one; `address`: where it is, or who may know, if known
     DENIED = 6  # the access file does not allow it: a retry needs other credentials or rights
 
 
@@ -167,7 +166,8 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str
     received: Number = 0  # of DONE: the highest sequence received by then
     address: NetworkAddress = ""  # of ELSEWHERE
-    is_at_work: bool = False  # of FENCED, between brokers: the newer one is connected to the sender
+    is_at_work: bool = False  # of FENCED: the newer one is connected to the sender; of ELSEWHERE: the broker is there
+    view: Number = 0  # of FENCED: the newer view that is known; of ELSEWHERE: in which the broker is there
 
 
 Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside | Login | Challenge | StandbyPart
