@@ -107,7 +107,27 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` does not apply to {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)
+    _check_standby(scenario)
     _check_improve(scenario)
+
+
+def _check_standby(scenario: Scenario) -> None:
+    standby = scenario.standby
+    if standby is None:
+        return
+    if scenario.stabilise and scenario.stabilise.kind is Stabiliser.COLOURED:
+        reason = "a coloured network goes on without the brokers that it loses; leave [standby] or the colours out"
+        raise FlawError(("standby",), reason)
+    for i, machine in enumerate(standby.machines):
+        if machine in scenario.brokers or any(machine == client.id for client in scenario.clients):
+            reason = f"{machine!r} is the name of a broker or a client; machines have names of their own"
+            raise FlawError(("standby", "machines", i), reason)
+    count, wanted = len(scenario.brokers) + len(standby.machines), 2 * standby.copies - 1
+    if count < wanted:
+        reason = (
+            f"{standby.copies} copies need a majority of {wanted} machines, and there are {count}; add `machines`"
+        )
+        raise FlawError(("standby",), reason)
 
 
 def _check_improve(scenario: Scenario) -> None:
