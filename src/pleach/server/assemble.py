@@ -14,6 +14,7 @@ from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
 from pleach.core.overlay.healing.stand_in import StandIn
+from pleach.core.overlay.locations import KnownLocations
 from pleach.core.overlay.neighbour_info import NeighbourInfo
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import Router
@@ -36,6 +37,7 @@ from pleach.server.healing.settings import GRACE_SECONDS
 from pleach.server.healing.witness import DeathWitness
 from pleach.server.http.faults import InjectedFaults
 from pleach.server.leaving import Leaving
+from pleach.server.location_reports import LocationReports
 from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes
@@ -66,10 +68,10 @@ def first_broker(settings: BrokerSettings) -> Broker:
 def _machines(settings: BrokerSettings) -> list[MachineMaker]:
     stabilising = [settings.stabilise.machine] if settings.stabilise else []
     if settings.stabilise and settings.stabilise.rebuilds:  # on links that stay: no protocol changes any
-        return stabilising
+        return [KnownLocations, *stabilising]
     admit = up_to(settings.limits.clients, settings.limits.subscriptions)
     mobility = partial(Mobility, admit=admit)
-    return [*machines(settings.ordering), mobility, *_healers(settings), *stabilising]
+    return [*machines(settings.ordering), mobility, KnownLocations, *_healers(settings), *stabilising]
 
 
 def _healers(settings: BrokerSettings) -> list[MachineMaker]:
@@ -123,6 +125,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
         reports,
+        LocationReports(parts),
         Guardian(parts, reports),
         _death_witness(parts, store) if settings.heal else None,
         RingMember(parts, settings.ring, leaving, security) if settings.ring else None,

@@ -24,6 +24,7 @@ from pleach.core.messages.exchange import *
 from pleach.core.messages.healing import *
 from pleach.core.messages.hosting import *
 from pleach.core.messages.kinds import *
+from pleach.core.messages.locations import *
 from pleach.core.messages.membership import *
 from pleach.core.messages.movement import *
 from pleach.core.messages.neighbours import *

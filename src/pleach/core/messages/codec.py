@@ -19,6 +19,7 @@ from pleach.core.messages.council import CouncilMessage
 from pleach.core.messages.exchange import ExchangeMessage
 from pleach.core.messages.healing import HealingMessage, Returning
 from pleach.core.messages.hosting import HostingRequest
+from pleach.core.messages.locations import LocationReport
 from pleach.core.messages.membership import MembershipMessage, Redirect
 from pleach.core.messages.movement import Halt, MovementMessage, Resume
 from pleach.core.messages.neighbours import FallbackBrokers, NeighbourReport
@@ -46,6 +47,7 @@ AnyMessage: TypeAlias = (
     | HealingMessage
     | NeighbourReport
     | FallbackBrokers
+    | LocationReport
     | HostingRequest
     | Seek
     | Sought
