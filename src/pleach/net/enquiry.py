@@ -25,11 +25,17 @@ ENQUIRY_SECONDS_MAX = 2.0
 
 
 class Whereabouts(NamedTuple):
-    """Where a broker is, as far as somebody knows. Later views sort behind earlier ones, and hosts before the broker."""
+    """Where a broker is, as far as somebody knows. Later views sort last, and in each the broker itself."""
 
     view: int  # 0: it has no standbys
     is_there: bool  # at this address; else it is that of a host that may know more
     address: str
+
+    def is_news_to(self, known: Whereabouts | None) -> bool:
+        """Whether the broker is said to be where whoever knows this does not know it to be."""
+        if not self.is_there or known is None:
+            return self.is_there
+        return self.view > known.view or (self.view == known.view and self.address != known.address)
 
     def bye(self, wanted: Node) -> Bye:
         reason = f"{wanted} is at {self.address}" if self.is_there else f"ask at {self.address} for {wanted}"
@@ -51,6 +57,13 @@ def answered(frame: Frame) -> Whereabouts | None:
         case Bye(why=ByeReason.ELSEWHERE, address=address) if address:
             return Whereabouts(frame.view, frame.is_at_work, address)
     return None
+
+
+def answer_enquiry(connection: Connection, wanted: Node, found: Whereabouts | None) -> None:
+    """Say what is known, and end the connection."""
+    bye = found.bye(wanted) if found is not None else Bye(ByeReason.ELSEWHERE, f"where {wanted} is, is not known here")
+    connection.send(bye)
+    connection.close(bye.reason)
 
 
 async def enquire(

@@ -31,6 +31,7 @@ from pleach.server.door.client_door import ClientDoor, OpenDoor
 from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.quotas import PrincipalQuotas
 from pleach.server.door.transport_security import TransportSecurity
+from pleach.server.enquiries import Enquiries
 from pleach.server.feature import Feature, Features
 from pleach.server.healing.guardian import Guardian
 from pleach.server.healing.settings import GRACE_SECONDS
@@ -117,7 +118,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         parts.committer,
         parts.operations,
         security,
-        Dialling(parts.directory, parts.links, dial) if dial else None,
+        _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
         door or OpenDoor(parts),
         _operator_door(door, settings, security) if door else None,
@@ -138,6 +139,12 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
+
+
+def _dialling(parts: NodeParts, dial: Dial, security: TransportSecurity | None) -> Dialling:
+    tls = security.dialling if security is not None else lambda: None
+    enquiries = Enquiries(parts.broker.name, parts.endpoint.epoch, parts.directory, tls)
+    return Dialling(parts.directory, parts.links, dial, find=enquiries.find)
 
 
 def _client_door(parts: NodeParts, settings: BrokerSettings, security: TransportSecurity | None) -> ClientDoor | None:

@@ -19,6 +19,8 @@ from pleach.server.feature import Feature
 from pleach.server.links import Wire
 from pleach.server.parts import NodeParts
 
+NOTHING = LocationReport({}, {})
+
 
 class LocationReports(Feature):
     def __init__(self, parts: NodeParts) -> None:
@@ -58,9 +60,9 @@ class LocationReports(Feature):
 
     def _tell(self, peer: Node, everything: LocationReport, now: float) -> None:
         epoch = self._endpoint.sessions[peer].peer_epoch
-        told_epoch, told = self._told.get(peer, (0, LocationReport()))
+        told_epoch, told = self._told.get(peer, (0, NOTHING))
         if told_epoch != epoch:
-            told = LocationReport()
+            told = NOTHING
         self._told[peer] = epoch, everything
         brokers = {name: each for name, each in everything.brokers.items() if told.brokers.get(name) != each}
         hosts = {name: each for name, each in everything.hosts.items() if told.hosts.get(name) != each}

@@ -23,7 +23,7 @@ from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
 from pleach.core.overlay.locations import KnownLocations
 from pleach.core.standby.views import View, ViewNumber
 from pleach.net.addresses import BrokerAddresses
-from pleach.net.enquiry import Whereabouts
+from pleach.net.enquiry import Whereabouts, newest
 from pleach.server.links import LinkTable, Port
 from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.settings import BrokerSettings
@@ -64,6 +64,7 @@ class PeerDirectory:
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
         self.mates: dict[Node, str] = {}  # addresses of stand-ins that are to be neighbours of this one
+        self.ask_host: Callable[[Node, Port], Whereabouts | None] = lambda *_: None  # what this machine's host knows
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -180,11 +181,11 @@ class PeerDirectory:
         if broker == self._broker.name:
             own = self.places.client if port is Port.CLIENTS else self.places.peer
             return Whereabouts(self.view_number, is_there=True, address=own)
-        location = self.known.brokers.get(broker)
+        location, found = self.known.brokers.get(broker), self.ask_host(broker, port)
         if location is None:
-            return None
+            return found
         address = location.client if port is Port.CLIENTS else location.peer
-        return Whereabouts(location.view, is_there=True, address=address)
+        return newest([found, Whereabouts(location.view, is_there=True, address=address)])
 
     def hosts_of(self, broker: Node) -> list[str]:
         """Addresses of the hosts that know where a broker is, as far as it has told."""

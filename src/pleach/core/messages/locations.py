@@ -44,5 +44,5 @@ class HostLocation(msgspec.Struct, frozen=True, array_like=True):
 class LocationReport(Message, frozen=True, tag=154):
     """What the receiver may not know yet. `hosts`: by machine."""
 
-    brokers: dict[Node, BrokerLocation] = {}
-    hosts: dict[Node, HostLocation] = {}
+    brokers: dict[Node, BrokerLocation]
+    hosts: dict[Node, HostLocation]
