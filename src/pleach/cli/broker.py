@@ -43,7 +43,6 @@ def broker(
     stabilise: Annotated[str | None, typer.Option(help="Repair of damaged tables: leases or rebuild.")] = None,
     refresh: Annotated[float | None, typer.Option(help="Repair: seconds between renewals.")] = None,
     period: Annotated[float | None, typer.Option(help="Repair: seconds until entries expire.")] = None,
-    heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     standby_after: Annotated[float | None, typer.Option(help="Seconds of silence until a copy takes over.")] = None,
     copies: Annotated[int | None, typer.Option(help="Of the data directory, on as many machines: 2 or 3.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
@@ -66,7 +65,7 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     own = _given(name=name or named, log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period), heal=_table(after=heal_after))
+    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period))
     places = {**_named_places(peer, component), **_given(standby=_table(after=standby_after, copies=copies))}
     kept = _given(data_dir=_text(data_dir), heartbeat=heartbeat, zone=zone, neighbours=neighbour or None)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)

@@ -4,11 +4,10 @@ Brokers come by the port for peers: neighbours, brokers that a reconfiguration h
 brokers that may join. Any other one is refused, and tries again: a link may be known at its other end first. Features
 have further reasons (`Feature.refuse_hello`), and are asked last.
 
-Rule 1: a role belongs to a port: clients do not come as brokers, nor as stand-ins.
+Rule 1: a role belongs to a port: clients do not come as brokers.
 Rule 2: an epoch is a time of day (opening.py), or less. One from the future is refused: it would fence whoever has the
         name rightly, for as long as it lies ahead.
-Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch. Only a stand-in is
-        replaced by a newer stand-in: of two, the newer one serves (docs/protocols/healing-live.md).
+Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch.
 Rule 4: of two views of a broker the newer one counts. It replaces the older one, also while that is connected; and the
         older one is refused as fenced by whoever has heard of the newer one, connected or not.
 Rule 5: a neighbour that has standbys does not come back without memory: a newer epoch with an older view is an empty
@@ -21,7 +20,7 @@ import time
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import BROKER, CLIENT, STAND_IN, ByeReason, Hello
+from pleach.core.links.frames import BROKER, CLIENT, ByeReason, Hello
 from pleach.core.links.session import Session
 from pleach.core.messages import Node
 from pleach.server.feature import Feature, Features, HelloRefusal
@@ -31,7 +30,7 @@ from pleach.server.settings import NAME_BYTES_MAX
 
 NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
 AHEAD_SECONDS_MAX = 600  # of an epoch: how far two clocks may differ
-ROLES = {Port.CLIENTS: (CLIENT,), Port.PEERS: (BROKER, STAND_IN)}  # readers and meters have no session (daemon.py)
+ROLES = {Port.CLIENTS: (CLIENT,), Port.PEERS: (BROKER,)}  # readers and meters have no session (daemon.py)
 
 
 class Admission:
@@ -93,10 +92,8 @@ class Admission:
 
     def _replacing(self, hello: Hello, session: Session, port: Port) -> HelloRefusal | None:
         """Refuse a newer broker while the one of its name is connected (rule 3)."""
-        peer, link = hello.node, self._links.get(hello.node)
-        if port is Port.CLIENTS or link is None or not self._links.is_up(peer):
-            return None
-        if hello.view > session.peer_view or (hello.role == STAND_IN and link.role == STAND_IN):
+        peer = hello.node
+        if port is Port.CLIENTS or not self._links.is_up(peer) or hello.view > session.peer_view:
             return None
         reason = f"{peer} is connected to {self._broker.name}: end that one first, or choose another name"
         return HelloRefusal(ByeReason.REFUSED, reason)

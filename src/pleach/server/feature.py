@@ -1,6 +1,6 @@
 """Features of a broker process, and the hooks that they have in it.
 
-A feature is whatever watches or steers a broker from beside it: limits, absent clients, healing, probes, leases, the
+A feature is whatever watches or steers a broker from beside it: limits, absent clients, reports, probes, leases, the
 ring … It overrides the hooks that it needs, and is given the parts that it needs (endpoint, directory, links,
 counters), never the node. assemble.py has the list of them.
 
@@ -70,8 +70,8 @@ class Feature:
         """Why no event is accepted from clients just now; empty: they are accepted."""
         return ""
 
-    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
-        """Why these further subscriptions or advertisements are not accepted just now; empty: they are accepted."""
+    def refuse_name(self, sender: Node, wanted: Filter) -> str:
+        """Why a further subscription or advertisement is not accepted just now; empty: it is accepted."""
         return ""
 
     def message_received(self, sender: Node, message: Message) -> None:

@@ -83,9 +83,8 @@ class BrokerNode:
             lambda: self.settings,
             clock,
         )
-        self.features = features_of(parts, store, dial, lambda reason: on_end(0, reason))
+        self.features = features_of(parts, dial, lambda reason: on_end(0, reason))
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
-        self.endpoint.refuse_payload = self.gate.refuse_payload
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
             stabilising.tick(clock())  # nobody is connected yet
@@ -95,13 +94,10 @@ class BrokerNode:
         now = self.clock()
         if store is None:
             self.endpoint.perform(self.gate.resume(now=now), now=now)
-            self.directory.take_place(now)
             return
         journal = recover(self.endpoint, store, now=now)
         if store.state_bytes:
             self.directory.report_ignored_settings()
-        else:
-            self.directory.take_place(now)
         batch = self.endpoint.take_batch()
         self.operations.recall(journal, batch.concluded)
         self.directory.forget_clients()
@@ -131,7 +127,7 @@ class BrokerNode:
             reason = f"a newer {peer} has come to {self.broker.name}"
             self.links[peer].wire.send(Bye(ByeReason.FENCED, reason, is_at_work=True, view=hello.view))
         self.directory.accepted(hello, port)
-        self._take_over(peer, PeerLink(wire, port, is_dialled=False, role=hello.role))
+        self._take_over(peer, PeerLink(wire, port, is_dialled=False))
         self.receive(peer, wire, hello)
         return ""
 
@@ -189,7 +185,6 @@ class BrokerNode:
             link.wire.send(refusal.bye())
             link.wire.close(refusal.reason)
             return False
-        link.role = hello.role
         if link.is_dialled:
             self.directory.hello_received(hello)
         return True

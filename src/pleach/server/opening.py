@@ -13,7 +13,7 @@ from pleach.server.store import Store
 
 def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     """The store, if there is a data directory, and the epoch: without one, each start is a new epoch."""
-    epoch = settings.stand_in.epoch if settings.stand_in else time.time_ns()
+    epoch = time.time_ns()
     if not settings.data_dir:
         return None, epoch
     crash_hook = CrashHook.of(settings.name)
@@ -21,9 +21,6 @@ def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):
         store.crash_hook = crash_hook
-    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
-        store.close()
-        raise SettingsError("stand_in.epoch", f"{settings.data_dir} has another epoch", "give an empty directory")
     lasting = settings.lasting
     for key, value in store.made_with({**lasting, **new_secret()}).items():
         if lasting.get(key, value) != value:

@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import BROKER, GUARDED, STAND_IN, Hello
+from pleach.core.links.frames import Hello
 from pleach.core.links.upkeep import LinkPhase
-from pleach.core.messages import Node, StandFor
-from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
+from pleach.core.messages import Node
 from pleach.core.overlay.locations import KnownLocations
 from pleach.core.standby.views import View, ViewNumber
 from pleach.net.addresses import BrokerAddresses
@@ -63,7 +62,6 @@ class PeerDirectory:
         self.places = BrokerAddresses()  # where this broker is found
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
-        self.mates: dict[Node, str] = {}  # addresses of stand-ins that are to be neighbours of this one
         self.ask_host: Callable[[Node, Port], Whereabouts | None] = lambda *_: None  # what this machine's host knows
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
 
@@ -74,12 +72,6 @@ class PeerDirectory:
             told.client_advertise or client, told.advertise or peer, told.admin_advertise or admin
         )
         self._broker.listens_at(self.places.peer, self.places.client, self._endpoint.epoch)
-
-    def take_place(self, now: float) -> None:
-        """At the first start of a stand-in: take the place of the dead broker."""
-        settings = self._settings()
-        if settings.stand_in is not None:
-            self._endpoint.request(StandFor(settings.all_neighbours, settings.stand_in.towards_root), now=now)
 
     def expect(self, broker: Node) -> None:
         """An operator says that this broker is going to join here: unknown brokers are refused."""
@@ -103,21 +95,9 @@ class PeerDirectory:
         return self.is_linked(broker) and broker not in self._expected
 
     def introduce(self, broker: Node) -> None:
-        """Set what the Hello to a broker says: the admin address, which clients are not told, and the role."""
-        session = self._endpoint.admit(broker)
-        own = session.introduction
-        own.admin, own.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
-        own.view = self.view_number
-
-    @property
-    def _is_gathering(self) -> bool:
-        stand_in = self._broker.machine(StandIn)
-        return stand_in is not None and stand_in.phase is StandInPhase.GATHERING
-
-    @property
-    def _role_for_clients(self) -> str:
-        settings = self._settings()
-        return STAND_IN if settings.stand_in else GUARDED if settings.heal else BROKER
+        """Set what the Hello to a broker says: the admin address, which clients are not told, and the view."""
+        own = self._endpoint.admit(broker).introduction
+        own.admin, own.view = self.places.admin, self.view_number
 
     def hello_received(self, hello: Hello) -> None:
         if hello.admin:
@@ -128,8 +108,8 @@ class PeerDirectory:
         if port is Port.CLIENTS:
             session = self._endpoint.admit(hello.node)
             own, is_new = session.introduction, session.peer_epoch not in (0, hello.epoch)
-            own.role, own.token = self._role_for_clients, self.tokens.of(hello.node, hello.epoch)
-            own.view, own.fallbacks = self.view_number, self.fallbacks
+            own.token, own.view = self.tokens.of(hello.node, hello.epoch), self.view_number
+            own.fallbacks = self.fallbacks
             own.former = hello.epoch - 1 if is_new else 0
         else:
             self.introduce(hello.node)
@@ -210,10 +190,7 @@ class PeerDirectory:
             for peer, note in self._endpoint.upkeep.links.items()
             if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
-        found = {
-            peer: self.mates.get(peer) or self._address_of(peer, linked.get(peer) or noted.get(peer, ""))
-            for peer in {**noted, **linked}
-        }
+        found = {peer: self._address_of(peer, linked.get(peer) or noted.get(peer, "")) for peer in {**noted, **linked}}
         return {peer: found[peer] for peer in sorted(found) if found[peer]}
 
     def is_idle(self, peer: Node) -> bool:

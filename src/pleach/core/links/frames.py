@@ -30,8 +30,6 @@ FALLBACKS_MAX = 16  # addresses of other brokers
 BROKER, CLIENT = "broker", "client"
 STANDBY = "standby"  # between machines that hold copies of brokers (server/standby/links.py)
 ENQUIRY = "enquiry"  # of whoever only asks where the broker is that it wants; answered with ELSEWHERE, on any port
-GUARDED = "guarded"  # a broker that a stand-in replaces if it dies: its clients keep what they need for that
-STAND_IN = "stand-in"  # a replacement of a dead broker that does not know yet what that one knew
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number

@@ -32,7 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, STAND_IN, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
+from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
 from pleach.core.messages.runs import messages_in
 
 HEARTBEATS_MISSED_MAX = 3
@@ -69,15 +69,7 @@ Numbered: TypeAlias = tuple[int, bytes]  # sequence and payload
 
 
 class PeerReset(NamedTuple):
-    """The peer has lost its state: what it knew of us and what we had for it is gone.
-
-    `is_stand_in`: it replaces a dead broker and collects what others know; `unheard`: the outbox for the dead one.
-    `is_known`: an earlier epoch was known here; without one, only a stand-in causes this effect.
-    """
-
-    is_stand_in: bool = False
-    unheard: Sequence[Numbered] = ()
-    is_known: bool = True
+    """The peer has lost its state: what it knew of us and what we had for it is gone."""
 
 
 class Fenced(NamedTuple):
@@ -291,16 +283,15 @@ class Session:
 
     def _reset(self, hello: Hello) -> Sequence[SessionEffect]:
         """The peer has a new epoch: what we had for a former one is void."""
-        known, is_stand_in = self.known_epoch not in (0, hello.epoch), hello.role == STAND_IN
+        is_known = self.known_epoch not in (0, hello.epoch)
         self.peer_epoch = hello.epoch
         self.introduction.former = 0
         self.received = hello.first - 1
-        if not known:
-            return [PeerReset(is_stand_in, is_known=False)] if is_stand_in else []
-        unheard = tuple(self.payloads(0)) if is_stand_in else ()
+        if not is_known:
+            return []
         self._drop(self.last)
         # The Hello precedes all messages that the reset causes.
-        return [Transmit(self._hello()), PeerReset(is_stand_in, unheard)]
+        return [Transmit(self._hello()), PeerReset()]
 
     def _hello(self) -> Hello:
         own = self.introduction

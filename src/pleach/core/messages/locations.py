@@ -1,6 +1,7 @@
 """Where brokers and hosts of their copies are, told from neighbour to neighbour through the whole tree.
 
-broker ── LocationReport ──▶ each of its neighbours, which pass on what is new to them
+broker ── LocationReport ───▶ each of its neighbours, which pass on what is new to them
+broker ── FallbackBrokers ──▶ each of its clients
 """
 
 from __future__ import annotations
@@ -46,3 +47,9 @@ class LocationReport(Message, frozen=True, tag=154):
 
     brokers: dict[Node, BrokerLocation]
     hosts: dict[Node, HostLocation]
+
+
+class FallbackBrokers(Message, frozen=True, tag=153):
+    """Addresses of other brokers, where a broker's clients ask for it when it is gone."""
+
+    addresses: list[NetworkAddress]
