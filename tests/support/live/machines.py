@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -175,11 +176,19 @@ def missing(found: Survey, brokers: Sequence[str]) -> list[str]:
     ]
     for name, status in sorted(found.found.items()):
         reasons += [f"{name}: {reason}" for reason in status.reasons]
-        if not (status.raw["standby"] or {}).get("covered"):
+        if not is_covered(status.raw["standby"]):
             reasons.append(f"{name}: standby {status.raw['standby']}")
     unknown = {other for status in found.found.values() for other in status.neighbours} - {*found.found}
     reasons += [f"{name} does not answer" for name in sorted(unknown)]
     return [*reasons, *found.disagreements()]
+
+
+def is_covered(standby: dict[str, Any] | None, copies: int = 2) -> bool:
+    """Whether a broker has all its copies, and a majority without any one of its machines."""
+    if not standby or not standby["serving"] or standby["filling"]:
+        return False
+    whole = [each for each in standby["copies"].values() if each["behind"] is not None]
+    return len(whole) >= copies - 1 and len(standby["copies"]) + len(standby["witnesses"]) >= 2 * (copies - 1)
 
 
 def standby_flags(after: float, copies: int = 2) -> list[str]:
