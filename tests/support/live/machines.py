@@ -48,11 +48,12 @@ class Machines:
     def __init__(self, place: Path, *settings: str, switch: Switch | None = None, **environment: str) -> None:
         self._place = place
         self._settings = settings
-        self._environment = environment
+        self._environment = {"PLEACH_HEARTBEAT": "0.5", **environment}
         self._made = 0
         self.switch = switch
         self.moments: Path | None = None  # a folder with a file for each machine that says when to crash
         self.all: dict[str, Machine] = {}
+        self._seen: dict[str, str] = {}  # operators' ports of brokers, when they answered last
 
     async def __aenter__(self):
         return self
@@ -102,7 +103,7 @@ class Machines:
         """Start a machine's first process, also again."""
         machine = self.all[name]
         kind, *arguments = machine.arguments
-        command = [sys.executable, "-m", "pleach", kind, f"--name={name}", "--heartbeat=0.5"]
+        command = [sys.executable, "-m", "pleach", kind, f"--name={name}"]
         command += [f"--{door}-listen={machine.ports[door]}" for door in DOORS[kind]]
         command += [f"--data-dir={machine.live.folder}", *arguments]
         own = {} if self.switch is None else {dial.VARIABLE: str(self.switch.port_for(name))}
@@ -115,16 +116,26 @@ class Machines:
 
     # What runs where -----------------------------------------------------------------------------------------
 
-    @property
-    def admin(self) -> list[str]:
-        """Where operators ask: at the first processes; whoever was promoted is told of by its neighbours."""
-        return [machine.ports["admin"] for machine in self.all.values() if machine.live.is_running]
+    def _asked(self) -> list[str]:
+        """Where operators ask: where brokers were seen last, and at first processes; neighbours tell of others."""
+        first = [machine.ports["admin"] for machine in self.all.values() if machine.live.is_running]
+        promoted = [address for address in self._seen.values() if self.machine_of(address)]
+        return [*first, *promoted, *self._told()]
+
+    def _told(self) -> list[str]:
+        """What processes of promoted brokers have left in their folders."""
+        found = [file for machine in self.all.values() for file in machine.live.folder.glob("standby/*/ready.json")]
+        return [msgspec.json.decode(file.read_bytes())["admin"] for file in found]
 
     async def survey(self) -> Survey:
-        return await survey(self.admin)
+        return self._note(await survey(self._asked()))
 
     async def settled_survey(self) -> Survey:
-        return await settled_survey(self.admin)
+        return self._note(await settled_survey(self._asked()))
+
+    def _note(self, found: Survey) -> Survey:
+        self._seen |= found.admin
+        return found
 
     async def apply(self, plan: Plan) -> PlanOutcome:
         """Carry out a plan while brokers may be promoted elsewhere."""

@@ -157,9 +157,9 @@ class Network:
         Every second one has its state on disk.
         """
         for number, broker in enumerate(self.brokers):
-            state = states if number % 2 else None
-            for kind in "ps":
-                await self._witness.connect(f"{kind}{broker}", self._addresses(broker), state_dir=state)
+            for name in (f"p{broker}", f"s{broker}"):
+                state = states / name if number % 2 else None
+                await self._witness.connect(name, self._addresses(broker), state_dir=state)
             topics = ", ".join(f"'{prefix}{each}'" for each in self.wanted_at(broker) for prefix in ("", "answer-"))
             subscriber = self._witness.clients[f"s{broker}"]
             await subscriber.subscribe(f"topic IN ({topics})", name="s", callback=self._answering(broker))
@@ -321,8 +321,6 @@ async def one_network(
 ) -> None:
     """Some rounds, and the verdict on them."""
     settings = (*LEASES, *standby_flags(AFTER))
-    states = place / "clients"
-    states.mkdir(parents=True, exist_ok=True)
     async with Machines(place, *settings, **IMPROVE) as machines, Witness(f"standby-{seed}") as witness:
         network = Network(machines, witness, Random(seed), report, stage)
         await machines.grow(stage.links, ZONES)
@@ -330,7 +328,7 @@ async def one_network(
             await network.add_machine()
         await network.until_whole()
         began = time.monotonic()
-        await network.populate(stage, states)
+        await network.populate(stage, place / "clients")
         moving = asyncio.create_task(network.keep_moving())
         try:
             for number in range(1, rounds + 1):
