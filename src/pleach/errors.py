@@ -138,10 +138,6 @@ class ComponentError(PleachError):
         self.reason = reason
 
 
-class HealingError(PleachError):
-    """A dead broker that cannot get a stand-in: which information is missing or contradictory, and the remedy."""
-
-
 class TopologyError(InvalidInputError):
     """Brokers and links that do not form a tree, or a broker that is not in the tree."""
 
