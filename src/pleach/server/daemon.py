@@ -16,12 +16,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
+from pleach.core.links.frames import ENQUIRY, STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
 from pleach.errors import AccessError, PleachError, SettingsError, TlsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
+from pleach.net.enquiry import answer_enquiry
 from pleach.net.own_tls import own_tls
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
@@ -208,6 +209,9 @@ class Daemon:
             self.connections.set(connection, ConnectionRole(RoleKind.METER))
             connection.send(ANSWER)
             connection.close("measured")
+        elif hello.role == ENQUIRY:
+            self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+            answer_enquiry(connection, hello.wants, self.node.directory.whereabouts(hello.wants, port))
         elif hello.role == STANDBY and port is Port.PEERS:
             self._take_member(connection, hello)
         elif hello.role == READER and port is Port.CLIENTS:

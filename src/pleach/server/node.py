@@ -31,7 +31,6 @@ from pleach.server.feature import Feature
 from pleach.server.gate import Gate
 from pleach.server.links import LinkTable, PeerLink, Port, Wire
 from pleach.server.metrics import Counters
-from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
@@ -125,8 +124,8 @@ class BrokerNode:
         peer = hello.node
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
-            address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(refusal.bye(address))
+            found = self.directory.whereabouts(hello.wants, port) if refusal.why is ByeReason.ELSEWHERE else None
+            wire.send(found.bye(hello.wants) if found is not None else refusal.bye())
             wire.close(refusal.reason)
             return refusal.reason
         if port is Port.PEERS:
