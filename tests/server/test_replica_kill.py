@@ -47,7 +47,7 @@ with Store.open(folder / "primary", "b", epoch=1) as store, Replica.open(folder 
     filling = None
     while True:
         commit(store, store.position.number)
-        if filling is None and (replica.position is None or stream.random() < 0.03):
+        if filling is None and (replica.position is None or stream.random() < 0.2):
             replica.begin_fill()
             records.clear()
             filling = store.fill()
