@@ -36,7 +36,7 @@ from pleach.trace import RecordKind
 if TYPE_CHECKING:
     from pleach.sim.run import ScenarioRun
 
-TICKS_PER_SILENCE = 5  # within `after`
+TICKS_PER_SILENCE = 4  # within `after`
 START_SHARE_MAX = 0.1  # of `after`: a broker starts from its copy
 FILL_SHARE_MAX = 0.1  # of `after`
 
