@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pleach.core.effects import CancelTimer, Effect, Send, SetTimer
-from pleach.core.messages import Message, Node
+from pleach.core.messages import OPERATOR, Message, Node
 from pleach.errors import LinkError
 from pleach.sim.links import SimLink
 from pleach.sim.service import Service
-from pleach.sim.simulator import FOREVER, Machine, OtherEffect, Simulator
+from pleach.sim.simulator import FOREVER, Machine, OtherEffect, Simulator, TimedMachine
 from pleach.sim.standby.sessions import OUTSIDE, Numbered
 from pleach.sim.standby.ways import Way
 
@@ -41,7 +41,7 @@ class SessionNode:
         self._received: dict[Node, int] = {}
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        number, content = message  # type: ignore[misc] # messages are numbered
+        number, content = cast(Numbered, message)
         if number != OUTSIDE:
             if number <= self._received.get(sender, 0):
                 return ()
@@ -50,7 +50,7 @@ class SessionNode:
         return self._machine.handle(sender, content, now=now)
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
-        return self._machine.handle_timer(name, now=now)  # type: ignore[attr-defined]
+        return cast(TimedMachine, self._machine).handle_timer(name, now=now)
 
 
 class StandbySimulator(Simulator):
@@ -102,7 +102,7 @@ class StandbySimulator(Simulator):
         """Send a message whose number is known. It arrives later if there is no connection now."""
         if send.to not in self._links.out[node]:
             raise LinkError(node, send.to)
-        if self.on_send:
+        if self.on_send and node != OPERATOR:
             self.on_send(self.now, node, send.to, send.message)
         sessions = self.standbys.sessions
         session = sessions.all[node, send.to]
@@ -113,7 +113,7 @@ class StandbySimulator(Simulator):
             sessions.unconfirmed -= 1
         elif is_connected and not link.blocked:
             self._serial = serial = self._serial + 1
-            heappush(self._network, (link.arrival(self.now), serial, link, numbered))  # type: ignore[arg-type]
+            heappush(self._network, (link.arrival(self.now), serial, link, cast(Message, numbered)))
 
     def perform_other(self, node: Node, effect: OtherEffect) -> None:
         self._perform_other(node, effect)
@@ -129,7 +129,8 @@ class StandbySimulator(Simulator):
         return [message for _, message in numbered]
 
     def resend(self, link: SimLink, messages: Sequence[Message]) -> None:
-        super().resend(link, [each if isinstance(each, tuple) else (OUTSIDE, each) for each in messages])
+        numbered: list[Any] = [each if isinstance(each, tuple) else (OUTSIDE, each) for each in messages]
+        super().resend(link, numbered)
 
     def send_again(self, link: SimLink, messages: Sequence[Numbered]) -> None:
         """Over a new connection: nothing of the old one arrives."""
@@ -191,7 +192,7 @@ class StandbySimulator(Simulator):
             return False
         if self._drop_void(self._network) or self._drop_void(self._upkeep):
             return True
-        self._members[:] = [(item[0] + gap, *item[1:]) for item in self._members]  # type: ignore[misc]
+        self._members[:] = [(item[0] + gap, *item[1:]) for item in self._members]
         return True
 
     def _drop_void(self, heap: list[Any]) -> bool:
