@@ -119,7 +119,7 @@ def test_a_broker_that_joins_has_a_standby_before_it_is_linked():
     result = run.finish()
     told = notes(result, "n")
     assert judge(result.records).clean
-    assert told.index("serves at n") > [i for i, note in enumerate(told) if "standby" in note][0]
+    assert told.index("serves at n") > next(i for i, note in enumerate(told) if "standby" in note)
     assert run.brokers["n"].router.neighbours
 
 
