@@ -41,6 +41,9 @@ from pleach.server.ring.member import RingMember
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilise_settings import LeaseSettings
 from pleach.server.stabilising import Stabilising
+from pleach.server.standby.candidates import CandidateMachines
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.replication import Replication
 from pleach.server.traffic_notes import TrafficNotes
 
 # The broker ----------------------------------------------------------------------------------------------------
@@ -91,7 +94,9 @@ def _found(kind: str, place: str) -> Factory:
 # The features --------------------------------------------------------------------------------------------------
 
 
-def features_of(parts: NodeParts, dial: Dial | None, on_end: Callable[[str], None]) -> Features:
+def features_of(
+    parts: NodeParts, dial: Dial | None, on_end: Callable[[str], None], seat: PrimarySeat | None = None
+) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
     settings = parts.settings()
     absent = AbsentClients(parts)
@@ -102,6 +107,7 @@ def features_of(parts: NodeParts, dial: Dial | None, on_end: Callable[[str], Non
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
+        Replication(parts, seat, CandidateMachines(parts.settings, seat.links)) if seat else None,
         security,
         _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
