@@ -32,7 +32,6 @@ FLAGS = MappingProxyType(
         "peers": "peer",
         "neighbours": "neighbour",
         "components": "component",
-        "after": "heal_after",
         "found": "ring",
         "kind": "stabilise",
         "dry_run": "improve_dry_run",

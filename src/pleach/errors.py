@@ -138,10 +138,6 @@ class ComponentError(PleachError):
         self.reason = reason
 
 
-class HealingError(PleachError):
-    """A dead broker that cannot get a stand-in: which information is missing or contradictory, and the remedy."""
-
-
 class TopologyError(InvalidInputError):
     """Brokers and links that do not form a tree, or a broker that is not in the tree."""
 
@@ -238,6 +234,14 @@ class StoreDamagedError(StoreError):
 
 class StoreFullError(StoreError):
     """No space for a batch, on the disk or in the quota; nothing of it was written, everything before it is safe."""
+
+
+class AstrayError(StoreError):
+    """A record, or a part of a fill, that does not follow what the replica has; nothing of it was written."""
+
+
+class RecordError(StoreError):
+    """Bytes that are no record of a store, or rows that do not fit those of the replica; nothing was written."""
 
 
 class StoreBrokenError(StoreError):

@@ -16,7 +16,8 @@ import pytest
 from pleach.core.links.batch import PublisherMark, PublisherMarks
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued
 from pleach.errors import StoreDamagedError, StoreError
-from pleach.server.store import COMMITTED, DATABASE, LOCK, Store
+from pleach.server.database import COMMITTED, DATABASE, LOCK
+from pleach.server.store import Store
 from support.live.disk_damage import LOG, flip, random_bits
 from support.thorough import FACTOR
 
@@ -25,10 +26,10 @@ COMMITS = 80
 MADE_WITH = {"ordering": "causal", "routing": "covering"}
 CHILD = """
 import sys
-from pleach.server import store
+from pleach.server import database, store
 from test_store_damage import MADE_WITH, commit
 
-store.CHECKPOINT_BYTES = 400_000  # the log starts over while it is written
+database.CHECKPOINT_BYTES = 400_000  # the log starts over while it is written
 with store.Store.open(sys.argv[1], "b", epoch=1) as opened:
     opened.made_with(MADE_WITH)
     for number in range(1, 1_000_000):

@@ -51,8 +51,6 @@ def _label(name: str, found: dict[str, BrokerStatus]) -> str:
         return f"[dim]{escape(name)} (does not answer)[/]"
     status = found[name]
     kind = "" if status.durable else " [dim]in memory[/]"
-    if status.heal and status.heal.stand_in:
-        kind += f" [magenta]stand-in ({escape(status.heal.stand_in)})[/]"
     busy = f" [yellow]operation {escape(status.operation)}[/]" if status.operation else ""
     return f"[bold]{escape(name)}[/]{kind}{busy}" + (
         "" if status.ready else f" [red]{escape('; '.join(status.reasons))}[/]"

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -225,6 +226,7 @@ class BrokerConnections:
         self.current = BrokerConnection(client, None, self._addresses, owner)
         self.formers: dict[Node, BrokerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = copy_context()  # how to dial (net/dial.py) depends on who made the client, not on who uses it
 
     @property
     def all(self) -> list[BrokerConnection]:
@@ -290,7 +292,7 @@ class BrokerConnections:
         self.spawn(self._keep(connection))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, context=self._context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -16,14 +16,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from pleach.core.messages import Node
 from pleach.errors import SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import end_listening
-from pleach.net.dial import CONNECTED, LINE_BYTES_MAX, SwitchPort
+from pleach.net.dial import CONNECTED, LINE_BYTES_MAX, SwitchPort, switch_port
 
 CHUNK_BYTES = 65_536
 FIRST_LINE_SECONDS_MAX = 5.0
@@ -31,6 +33,7 @@ PENDING_BYTES_MAX = 4 * 1_048_576  # under way in one direction; then the sender
 MACHINES_PER_NETWORK = 250  # 127.0.1.1 to 127.0.1.250, then 127.0.2.1 …
 
 Place: TypeAlias = tuple[str, int]
+T = TypeVar("T")
 
 
 class Half(NamedTuple):
@@ -232,6 +235,13 @@ class Switch(Listener):
     def port_for(self, node: Node) -> SwitchPort:
         return SwitchPort(node, Address(*self.address))
 
+    async def dialling_as(self, node: Node, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """Make and enter something that dials through this switch, as this node."""
+        context = copy_context()
+        context.run(switch_port.set, self.port_for(node))
+        made = context.run(make)
+        return await asyncio.get_running_loop().create_task(_entered(made), context=context)
+
     def listens(self, advertised: Address, place: Address | None) -> None:
         """`place`: where a process listens that is advertised so; None: nowhere."""
         if place is None:
@@ -258,3 +268,7 @@ class Switch(Listener):
         machine = next((each for each, host in self._hosts.items() if host == target.host), target.host)
         place = self._listening.get(target, target)
         await self.link(dialler, machine).carry(Half(dialler, reader, writer), machine, place, answer=CONNECTED)
+
+
+async def _entered(made: AbstractAsyncContextManager[T]) -> T:
+    return await made.__aenter__()

@@ -50,10 +50,6 @@ class LeavingStatus(msgspec.Struct):
     has_left: bool = False
 
 
-class HealStatus(msgspec.Struct):
-    stand_in: str = ""
-
-
 class RoutingStatus(msgspec.Struct):
     hierarchical: bool = False
 
@@ -72,7 +68,6 @@ class BrokerStatus(msgspec.Struct):
     operation: str = ""
     leaving: LeavingStatus = msgspec.field(default_factory=LeavingStatus)
     routing: RoutingStatus = msgspec.field(default_factory=RoutingStatus)
-    heal: HealStatus | None = None
     ordering: str = "causal"
     ring: RingSeat | None = None
     raw: Any = None
@@ -104,10 +99,9 @@ class Survey:
 
     @property
     def circumstances(self) -> Circumstances:
-        """Those of one broker, since all have the same settings; but one broker that heals is enough."""
+        """Those of one broker, since all have the same settings."""
         status = next(iter(self.found.values()))
-        heals = any(each.heal is not None for each in self.found.values())
-        return Circumstances(status.ordering, status.routing.hierarchical, heals)
+        return Circumstances(status.ordering, status.routing.hierarchical)
 
     def topology(self) -> Topology:
         """The tree of the first broker that has neighbours; of the first one, if none has any.

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import FRAME_BYTES_MAX, STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
+from pleach.core.links.frames import STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
 from pleach.errors import AccessError, PleachError, SettingsError, TlsError
@@ -47,7 +47,6 @@ STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
 TICKS_PER_HEARTBEAT = 2
 LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 EXIT_FORCED = 1
-PEER_FRAME_BYTES_MAX = 256 * 1_048_576  # where brokers heal: a testimony has all that a dead broker did not confirm
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +73,7 @@ class Daemon:
         routes: Sequence[Route] = (),
         members: MemberLinks | None = None,
     ) -> None:
-        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: there are none."""
+        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: nobody does."""
         self._reload = reload
         self._routes = routes
         self._members = members
@@ -148,9 +147,7 @@ class Daemon:
         )
 
     def _handlers(self, port: Port, on_made: Callable[[Connection], None] = lambda _: None) -> Handlers:
-        is_healing = self.node.settings.heal is not None
-        largest = PEER_FRAME_BYTES_MAX if is_healing and port is Port.PEERS else FRAME_BYTES_MAX
-        return Handlers(partial(self._frame, port), self._lost, on_made, on_data=self._data, frame_bytes_max=largest)
+        return Handlers(partial(self._frame, port), self._lost, on_made, on_data=self._data)
 
     async def _open(self, key: str, text: str, listener: Listener) -> str:
         """Open a port; returns the address that it has."""

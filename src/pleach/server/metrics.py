@@ -56,11 +56,6 @@ class RebuildCounters(msgspec.Struct):
     rebuild_musters: Annotated[int, "Times that the root asked who is late in a round, as received here."] = 0
 
 
-class HealCounters(msgspec.Struct):
-    stand_ins_started: Annotated[int, "Neighbours that were dead for good and got a stand-in from this broker."] = 0
-    bereavements: Annotated[int, "Neighbours of which this broker has testified to a stand-in."] = 0
-
-
 class ImproveCounters(msgspec.Struct):
     improve_bulletins: Annotated[int, "Bulletins that this broker sent, for others to find better links."] = 0
     improve_motions: Annotated[int, "Links that this broker proposed."] = 0
@@ -96,7 +91,6 @@ class Counters:
         self.door = DoorCounters()
         self.leases = LeaseCounters()
         self.rebuilds = RebuildCounters()
-        self.heal = HealCounters()
         self.improve = ImproveCounters()
         self.disk = DiskCounters()
         self.frames = FrameCounters()

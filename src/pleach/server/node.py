@@ -22,7 +22,7 @@ from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, 
 from pleach.core.links.session import Session, SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
 from pleach.core.standby.views import ViewNumber
-from pleach.server.admission import Admission, malformed
+from pleach.server.admission import Admission
 from pleach.server.assemble import features_of, first_broker
 from pleach.server.broker_names import BrokerNames
 from pleach.server.committer import CommitHooks, Committer
@@ -84,9 +84,8 @@ class BrokerNode:
             lambda: self.settings,
             clock,
         )
-        self.features = features_of(parts, store, dial, lambda reason: on_end(0, reason))
+        self.features = features_of(parts, dial, lambda reason: on_end(0, reason))
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
-        self.endpoint.refuse_payload = self.gate.refuse_payload
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
             stabilising.tick(clock())  # nobody is connected yet
@@ -96,13 +95,10 @@ class BrokerNode:
         now = self.clock()
         if store is None:
             self.endpoint.perform(self.gate.resume(now=now), now=now)
-            self.directory.take_place(now)
             return
         journal = recover(self.endpoint, store, now=now)
         if store.state_bytes:
             self.directory.report_ignored_settings()
-        else:
-            self.directory.take_place(now)
         batch = self.endpoint.take_batch()
         self.operations.recall(journal, batch.concluded)
         self.directory.forget_clients()
@@ -122,9 +118,7 @@ class BrokerNode:
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
             address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(
-                Bye(refusal.why, refusal.reason, address=address, is_at_work=refusal.is_at_work, view=refusal.view)
-            )
+            wire.send(refusal.bye(address))
             wire.close(refusal.reason)
             return refusal.reason
         if port is Port.PEERS:
@@ -134,7 +128,7 @@ class BrokerNode:
             reason = f"a newer {peer} has come to {self.broker.name}"
             self.links[peer].wire.send(Bye(ByeReason.FENCED, reason, is_at_work=True, view=hello.view))
         self.directory.accepted(hello, port)
-        self._take_over(peer, PeerLink(wire, port, is_dialled=False, role=hello.role))
+        self._take_over(peer, PeerLink(wire, port, is_dialled=False))
         self.receive(peer, wire, hello)
         return ""
 
@@ -187,18 +181,11 @@ class BrokerNode:
 
     def _is_sound(self, hello: Hello, link: PeerLink) -> bool:
         """Check a Hello also where it is the answer on a connection that was dialled, or the second one."""
-        known = self.directory.view_of(hello.node) if link.port is Port.PEERS else 0
-        if reason := malformed(hello, link.port):
-            bye = Bye(ByeReason.REFUSED, reason)
-        elif hello.view < known:
-            bye = Bye(ByeReason.FENCED, f"view {known} of {hello.node} is known to {self.broker.name}", view=known)
-        else:
-            bye = None
-        if bye is not None:
-            link.wire.send(bye)
-            link.wire.close(bye.reason)
+        refusal = self._admission.flaw(hello, link.port)
+        if refusal is not None:
+            link.wire.send(refusal.bye())
+            link.wire.close(refusal.reason)
             return False
-        link.role = hello.role
         if link.is_dialled:
             self.directory.hello_received(hello)
         return True

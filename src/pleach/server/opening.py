@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from pleach.errors import SettingsError
@@ -14,17 +13,14 @@ from pleach.server.store import Store
 
 def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     """The store, if there is a data directory, and the epoch: without one, each start is a new epoch."""
-    epoch = settings.stand_in.epoch if settings.stand_in else time.time_ns()
+    epoch = time.time_ns()
     if not settings.data_dir:
         return None, epoch
-    crash_hook = CrashHook.from_environment(os.environ)
+    crash_hook = CrashHook.of(settings.name)
     kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):
         store.crash_hook = crash_hook
-    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
-        store.close()
-        raise SettingsError("stand_in.epoch", f"{settings.data_dir} has another epoch", "give an empty directory")
     lasting = settings.lasting
     for key, value in store.made_with({**lasting, **new_secret()}).items():
         if lasting.get(key, value) != value:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import BROKER, GUARDED, STAND_IN, Hello
+from pleach.core.links.frames import Hello
 from pleach.core.links.upkeep import LinkPhase
-from pleach.core.messages import Node, StandFor
-from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
+from pleach.core.messages import Node
 from pleach.core.standby.views import View, ViewNumber
 from pleach.net.addresses import BrokerAddresses
 from pleach.server.links import LinkTable, Port
@@ -27,6 +27,13 @@ ADDRESS_CHARACTERS_MAX = 512
 EXPECTED_MAX = 64
 
 log = logging.getLogger(__name__)
+
+
+class BrokerTerm(NamedTuple):
+    """Of two brokers of one name, the one with the higher term counts."""
+
+    epoch: int = 0  # of its store
+    view: ViewNumber = 0  # 0: it has no standbys
 
 
 class PeerDirectory:
@@ -46,7 +53,6 @@ class PeerDirectory:
         self.places = BrokerAddresses()  # where this broker is found
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
-        self.mates: dict[Node, str] = {}  # addresses of stand-ins that are to be neighbours of this one
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -56,12 +62,6 @@ class PeerDirectory:
             told.client_advertise or client, told.advertise or peer, told.admin_advertise or admin
         )
         self._broker.listens_at(self.places.peer, self.places.client, self._endpoint.epoch)
-
-    def take_place(self, now: float) -> None:
-        """At the first start of a stand-in: take the place of the dead broker."""
-        settings = self._settings()
-        if settings.stand_in is not None:
-            self._endpoint.request(StandFor(settings.all_neighbours, settings.stand_in.towards_root), now=now)
 
     def expect(self, broker: Node) -> None:
         """An operator says that this broker is going to join here: unknown brokers are refused."""
@@ -74,27 +74,19 @@ class PeerDirectory:
     def view_number(self) -> ViewNumber:
         return self.view.number if self.view is not None else 0
 
-    def view_of(self, broker: Node) -> ViewNumber:
-        """The newest view of another broker that is known here; 0: it has no standbys, as far as is known."""
+    def newest(self, broker: Node) -> BrokerTerm:
+        """The newest epoch and view of another broker that is known here."""
         session = self._endpoint.sessions.get(broker)
-        return session.peer_view if session is not None else 0
+        return BrokerTerm(session.peer_epoch, session.peer_view) if session is not None else BrokerTerm()
+
+    def is_awaited(self, broker: Node) -> bool:
+        """Whether this is a neighbour that nobody has said to have lost everything."""
+        return self.is_linked(broker) and broker not in self._expected
 
     def introduce(self, broker: Node) -> None:
-        """Set what the Hello to a broker says: the admin address, which clients are not told, and the role."""
-        session = self._endpoint.admit(broker)
-        own = session.introduction
-        own.admin, own.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
-        own.view = self.view_number
-
-    @property
-    def _is_gathering(self) -> bool:
-        stand_in = self._broker.machine(StandIn)
-        return stand_in is not None and stand_in.phase is StandInPhase.GATHERING
-
-    @property
-    def _role_for_clients(self) -> str:
-        settings = self._settings()
-        return STAND_IN if settings.stand_in else GUARDED if settings.heal else BROKER
+        """Set what the Hello to a broker says: the admin address, which clients are not told, and the view."""
+        own = self._endpoint.admit(broker).introduction
+        own.admin, own.view = self.places.admin, self.view_number
 
     def hello_received(self, hello: Hello) -> None:
         if hello.admin:
@@ -105,8 +97,7 @@ class PeerDirectory:
         if port is Port.CLIENTS:
             session = self._endpoint.admit(hello.node)
             own, is_new = session.introduction, session.peer_epoch not in (0, hello.epoch)
-            own.role, own.token = self._role_for_clients, self.tokens.of(hello.node, hello.epoch)
-            own.view = self.view_number
+            own.token, own.view = self.tokens.of(hello.node, hello.epoch), self.view_number
             own.former = hello.epoch - 1 if is_new else 0
         else:
             self.introduce(hello.node)
@@ -151,10 +142,7 @@ class PeerDirectory:
             for peer, note in self._endpoint.upkeep.links.items()
             if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
-        found = {
-            peer: self.mates.get(peer) or configured.get(peer) or linked.get(peer) or noted.get(peer, "")
-            for peer in {**noted, **linked}
-        }
+        found = {peer: configured.get(peer) or linked.get(peer) or noted.get(peer, "") for peer in {**noted, **linked}}
         return {peer: found[peer] for peer in sorted(found) if found[peer]}
 
     def is_idle(self, peer: Node) -> bool:

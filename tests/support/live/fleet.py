@@ -123,22 +123,11 @@ class Fleet:
             return status["ready"] and all(client["up"] for client in status["clients"].values())
         return False
 
-    async def until_kin_is_known(self) -> None:
-        """Each broker of a network that heals knows its neighbours' neighbours."""
-        async with asyncio.timeout(START_SECONDS_MAX):
-            for address in self.directory.admin.values():
-                while not _knows_kin((await ask(address, "/status")).value):  # noqa: ASYNC110 - another process
-                    await asyncio.sleep(0.05)
-
     async def topology(self) -> Topology:
         return (await settled_survey(list(self.directory.admin.values()))).topology()
 
     async def apply(self, plan: Plan) -> PlanOutcome:
         return await apply_plan(plan, self.directory, seconds_max=STEP_SECONDS_MAX)
-
-
-def _knows_kin(status) -> bool:
-    return status["heal"]["knows_kin_of"] == sorted(status["neighbours"])
 
 
 def free_ports(count: int) -> list[int]:

@@ -29,8 +29,6 @@ LOGIN_BYTES_MAX = 8_192  # of a token
 BROKER, CLIENT = "broker", "client"
 STANDBY = "standby"  # between machines that hold copies of brokers (server/standby/links.py)
 ENQUIRY = "enquiry"  # of whoever only asks where the broker is that it wants; answered with ELSEWHERE, on any port
-GUARDED = "guarded"  # a broker that a stand-in replaces if it dies: its clients keep what they need for that
-STAND_IN = "stand-in"  # a replacement of a dead broker that does not know yet what that one knew
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number

@@ -21,7 +21,6 @@ from pleach.core.messages.codec import *
 from pleach.core.messages.coloured import *
 from pleach.core.messages.council import *
 from pleach.core.messages.exchange import *
-from pleach.core.messages.healing import *
 from pleach.core.messages.hosting import *
 from pleach.core.messages.kinds import *
 from pleach.core.messages.membership import *

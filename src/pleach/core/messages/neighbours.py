@@ -1,4 +1,4 @@
-"""Reports of brokers in a network that heals: what neighbours and clients need when the broker fails (server/healing/).
+"""Reports of brokers: what neighbours and clients need when the broker fails (server/neighbour_reports.py).
 
 broker ── NeighbourReport ──▶ each of its neighbours
 broker ── FallbackBrokers ──▶ each of its clients
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pleach.core.messages.base import Life, Message, NetworkAddress, Node
+from pleach.core.messages.base import Message, NetworkAddress, Node
 
 
 class NeighbourAddress(msgspec.Struct, frozen=True, array_like=True):
@@ -19,30 +19,11 @@ class NeighbourAddress(msgspec.Struct, frozen=True, array_like=True):
     admin: NetworkAddress = ""
 
 
-class StandInAddress(msgspec.Struct, frozen=True, array_like=True):
-    """A broker that is a stand-in: its epoch, and its address for clients."""
-
-    epoch: Life
-    client: NetworkAddress
-
-
 class NeighbourReport(Message, frozen=True, tag=152):
-    """The sender's addresses and its neighbours'. `parent`: the neighbour towards the root, if any.
-
-    `beyond`: per neighbour, the operators' addresses of the brokers behind it, which know its stand-in if it fails too.
-    `stands`: all stand-ins that the sender knows, so that every broker can send their clients there.
-    """
+    """The sender's addresses and its neighbours'."""
 
     own: NeighbourAddress
     neighbours: dict[Node, NeighbourAddress]
-    parent: Node
-    beyond: dict[Node, list[NetworkAddress]]
-    stands: dict[Node, StandInAddress]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every neighbour's address is known: a stand-in needs all of them."""
-        return bool(self.neighbours) and all(place.peer for place in self.neighbours.values())
 
 
 class FallbackBrokers(Message, frozen=True, tag=153):

@@ -1,4 +1,4 @@
-"""Reports of a broker's neighbours about their own neighbours and about stand-ins, for the case that one dies.
+"""Reports of a broker's neighbours about themselves and about their own neighbours, for the case that one fails.
 
 The driver (server/neighbour_reports.py) sends and reads the reports. Reports of former neighbours are ignored, and
 replaced when they become neighbours again.
@@ -6,19 +6,18 @@ replaced when they become neighbours again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from pleach.core.effects import Effect
-from pleach.core.messages import Message, NeighbourReport, Node, StandInAddress, pack, unpack
+from pleach.core.messages import Message, NeighbourReport, Node, pack, unpack
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Reaction, Reconfiguration
 
 
 class NeighbourInfoState(msgspec.Struct, array_like=True):
     reports: dict[Node, NeighbourReport] = {}
-    stands: dict[Node, StandInAddress] = {}
 
 
 class NeighbourInfo:
@@ -35,17 +34,9 @@ class NeighbourInfo:
         """The report of a neighbour; None if there is none."""
         return self._state.reports.get(neighbour) if neighbour in self._context.router.neighbours else None
 
-    @property
-    def stands(self) -> Mapping[Node, StandInAddress]:
-        return self._state.stands
-
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         assert isinstance(message, NeighbourReport)
         self._state.reports[sender] = message
-        for broker, stand in message.stands.items():
-            known = self._state.stands.get(broker)
-            if known is None or known.epoch < stand.epoch:
-                self._state.stands[broker] = stand
         return Reaction()
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
@@ -55,9 +46,7 @@ class NeighbourInfo:
         return []
 
     def capture(self) -> bytes:
-        return pack(
-            NeighbourInfoState(dict(sorted(self._state.reports.items())), dict(sorted(self._state.stands.items())))
-        )
+        return pack(NeighbourInfoState(dict(sorted(self._state.reports.items()))))
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, NeighbourInfoState)

@@ -29,6 +29,15 @@ class Leadership:
     def begin(cls, base: Position, run: int) -> Leadership:
         return cls(base, run, base.number, base.number)
 
+    def wrote(self, before: Position, position: Position) -> None:
+        """A commit is on the own disk, after the one `before`.
+
+        The store draws a new run where it could not write a record that others may have: those are elsewhere then.
+        """
+        if position.run not in (self.run, before.run):
+            self.base, self.run = before, position.run
+        self.written = position.number
+
     def reached(self, machine: Machine) -> int:
         """The last commit that a machine has for certain; its content may be of another history."""
         position = self.acknowledged.get(machine)

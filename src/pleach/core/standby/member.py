@@ -160,23 +160,24 @@ class StandbyMember:
 
     def wrote(self, position: Position) -> Sequence[MemberEffect]:
         """A commit of the primary is on its own disk."""
-        self.position = position
+        before, self.position = self.position, position
         if self.leadership is None:
             return ()
-        self.leadership.written = position.number
+        assert before is not None, "who leads has a store"
+        self.leadership.wrote(before, position)
         return self._confirm()
 
     def stored(self, position: Position) -> Sequence[MemberEffect]:
         """The replica has everything up to here on disk, by records or by a fill."""
         self.position = position
-        teacher = self.register.view.primary if self.register is not None else self._last_heard
+        teacher = self.register.view.primary if self.register is not None else self.last_heard
         if self.is_primary or not teacher or not self._is_open:
             return ()
         return [ToMember(teacher, Appended(self.broker, self.number, position))]
 
     def lost_track(self) -> Sequence[MemberEffect]:
         """The replica cannot take the record that came: the primary has to bring it up from where it is."""
-        teacher = self.register.view.primary if self.register is not None else self._last_heard
+        teacher = self.register.view.primary if self.register is not None else self.last_heard
         return [ToMember(teacher, Astray(self.broker, self.number, self.position))] if teacher else ()
 
     def lost_touch(self, machine: Machine) -> None:
@@ -263,7 +264,7 @@ class StandbyMember:
     # As a copy or a witness ----------------------------------------------------------------------------------
 
     @property
-    def _last_heard(self) -> Machine:
+    def last_heard(self) -> Machine:
         """Who fills a machine that knows no view yet."""
         return max(self.heard, key=self.heard.__getitem__, default="")
 
@@ -471,13 +472,14 @@ class StandbyMember:
         if view.number <= self.number or (self.register is None and self.machine not in view.members):
             return ()
         is_deposed = self.is_primary and view.primary != self.machine
+        was_member = self.register is not None and self.machine in self.register.view.members
         self.register = Register(view)
         self._change, self._round, self._retry_at = None, 0, now
         self._silent.clear()
         self.heard[view.primary] = now
-        return [SaveRegister(self.register), *self._take_role(view, is_deposed=is_deposed)]
+        return [SaveRegister(self.register), *self._take_role(view, is_deposed=is_deposed, was_member=was_member)]
 
-    def _take_role(self, view: View, *, is_deposed: bool) -> Iterator[MemberEffect]:
+    def _take_role(self, view: View, *, is_deposed: bool, was_member: bool) -> Iterator[MemberEffect]:
         if view.primary == self.machine:
             if self.leadership is None:
                 yield Promote(view)
@@ -490,6 +492,6 @@ class StandbyMember:
             yield Depose(view)
         if self.machine in view.copies:
             yield ToMember(view.primary, Here(self.broker, view.number, self.position, is_open=True))
-        elif self.machine not in view.members:
+        elif was_member and self.machine not in view.members:  # else it may be filled to become one
             self.position = None
             yield Discard()

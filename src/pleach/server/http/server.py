@@ -3,8 +3,8 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: operations.py     /glance    what changes, as JSON: status.py
-           stand-ins: healing.py               /components what the broker hosts: components.py
-/traffic, /distances: telemetry.py             /debug/…   faults on purpose, where they are allowed: faults.py
+/traffic, /distances: telemetry.py             /components what the broker hosts: components.py
+                                               /debug/…   faults on purpose, where they are allowed: faults.py
 
 Without an access file whoever reaches this port may reconfigure the tree; but not a web page. A request must use a host
 name of ours (net/allowed_hosts.py), on every route. A body must be declared as JSON, which no page can send to another
@@ -31,12 +31,10 @@ from pleach.net.tls_layer import TlsSide
 from pleach.server.absence import AbsentClients
 from pleach.server.door.audit_log import AuditLog, fresh_id
 from pleach.server.door.operator_door import OperatorDoor
-from pleach.server.healing.guardian import Guardian
 from pleach.server.http.caller import Caller, Evidence, Recognise, everybody
 from pleach.server.http.components import ComponentPages
 from pleach.server.http.exchange import HttpExchange
 from pleach.server.http.faults import FaultPages, InjectedFaults
-from pleach.server.http.healing import HealingPages
 from pleach.server.http.login import LoginPages
 from pleach.server.http.open_connections import OpenConnection, OpenConnections, network_of
 from pleach.server.http.operations import OperationPages
@@ -93,7 +91,6 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         operations,
         ComponentPages(node.broker, operations),
         TelemetryPages(name, node.endpoint.epoch, features[TrafficNotes]),
-        HealingPages(name, features[Guardian]),
         FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings),
     )
     door = features.get(OperatorDoor)

@@ -22,6 +22,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -43,6 +44,7 @@ from pleach.net.addresses import parse_address
 from pleach.net.connection import Connection, Handlers, open_connection
 from pleach.net.tls_layer import TlsSide
 from pleach.server.bugs import watched
+from pleach.server.crash_hook import CrashHook
 from pleach.server.standby.messages import BetweenMachines, decode_between, encode_between
 from pleach.server.standby.registers import display
 
@@ -139,6 +141,7 @@ class MemberLinks:
         self._routes: dict[Destination, MemberConnection] = {}
         self._attempts: dict[Place, Attempt] = {}
         self._parts_bytes = 0  # of all connections
+        self._crash_hook = CrashHook.of(own.name)
         self._is_stopped = False
         self._ticking: asyncio.Task[None] | None = None
 
@@ -282,7 +285,8 @@ class MemberLinks:
         receiver = self._receivers.get(broker) or self.on_unknown(broker, peer.machine, message)
         if receiver is not None:
             self._follow(broker, member, receiver)
-            receiver.received(peer.machine, message)
+            with self._crash_hook.around([f"standby.{type(message).__name__}"]) if self._crash_hook else nullcontext():
+                receiver.received(peer.machine, message)
 
     def _follow(self, broker: Node, member: MemberConnection, receiver: Receiver) -> None:
         """Rule 2."""

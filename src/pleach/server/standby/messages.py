@@ -32,6 +32,7 @@ class BrokerFiles(msgspec.Struct, frozen=True, array_like=True):
     settings: FileBytes  # all of them, as JSON
     certificate: FileBytes = b""
     key: FileBytes = b""
+    access: FileBytes = b""  # the access file, where the broker has one
 
 
 class FillMessage(msgspec.Struct, frozen=True, array_like=True):
