@@ -117,7 +117,6 @@ class JournalBounds(NamedTuple):
 class CommitHooks(NamedTuple):
     """What a committer calls: before and after a batch is sealed, when it is on disk, and when the disk has failed."""
 
-    annotate: Callable[[Batch], Batch]
     sealed: Callable[[Batch], bool]  # whether this has led to more that must be sealed at once
     committed: Callable[[Batch], None]
     failed: Callable[[str], None]
@@ -218,7 +217,7 @@ class Committer(Feature):
 
     def _seal_part(self) -> bool:
         self._received_bytes = 0
-        batch = self._hooks.annotate(self._endpoint.take_batch())
+        batch = self._endpoint.take_batch()
         self._parts.append(SealedBatch(batch, self._links.wires))
         return self._hooks.sealed(batch)
 

@@ -51,7 +51,6 @@ LAYOUT = {
     "outbox": ("id", "recipients", "payload"),
     "forgotten": ("sequence_floor",),
     "made_with": ("key", "value"),
-    "sightings": ("peer", "publisher", "after", "incarnation", "sequence"),
 }
 SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -71,11 +70,6 @@ CREATE TABLE outbox (
 );
 CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE made_with (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE sightings (
-    peer TEXT NOT NULL, publisher TEXT NOT NULL, after INTEGER NOT NULL,
-    incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (peer, publisher, after)
-) WITHOUT ROWID;
 {LEDGER_SCHEMA}
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};

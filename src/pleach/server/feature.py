@@ -93,10 +93,6 @@ class Feature:
 
     # Batches
 
-    def annotate(self, batch: Batch) -> Batch:
-        """Add what is to be written to disk with a batch, before it is sealed."""
-        return batch
-
     def sealed(self, batch: Batch) -> bool:
         """A batch was sealed; whether this has led to more that must be sealed at once."""
         return False
@@ -142,7 +138,6 @@ class Features:
         self._features = tuple(features)
         self.connected = self.hooks(Feature.connected)
         self.disconnected = self.hooks(Feature.disconnected)
-        self.annotate = self.hooks(Feature.annotate)
         self.sealed = self.hooks(Feature.sealed)
         self.committed = self.hooks(Feature.committed)
         self.before_tick = self.hooks(Feature.before_tick)

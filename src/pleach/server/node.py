@@ -106,7 +106,7 @@ class BrokerNode:
 
     def _make_committer(self, store: Store | None) -> Committer:
         failed = lambda reason: self._on_end(EXIT_DISK, reason)  # noqa: E731
-        hooks = CommitHooks(self._annotate, self._sealed, self._committed, failed)
+        hooks = CommitHooks(self._sealed, self._committed, failed)
         counters, settings = self.counters.disk, lambda: self.settings
         return Committer(self.endpoint, self.links, store, counters, settings=settings, clock=self.clock, hooks=hooks)
 
@@ -229,11 +229,6 @@ class BrokerNode:
         self.committer.touch()
 
     # Batches -------------------------------------------------------------------------------------------------
-
-    def _annotate(self, batch: Batch) -> Batch:
-        for annotate in self.features.annotate:
-            batch = annotate(batch)
-        return batch
 
     def _sealed(self, batch: Batch) -> bool:
         for _, reason in batch.fenced:

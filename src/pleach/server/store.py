@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +22,6 @@ from shutil import disk_usage
 from threading import Lock
 from typing import BinaryIO, Self, TypeAlias
 
-from pleach.core.links.batch import PublisherMark, PublisherMarks
 from pleach.core.links.endpoint import Batch, Journalled, Saved
 from pleach.core.links.session import SessionState
 from pleach.core.messages import Node
@@ -46,9 +45,6 @@ COMMIT_BYTES = 4 * PAGE_BYTES  # of log that a commit takes besides its payloads
 JOURNAL_ROW_BYTES = 48  # of a row of the journal besides peer, payload and timer, about
 RUN_BITS = 62
 
-DELETE_SIGHTING = "DELETE FROM sightings WHERE peer = ? AND publisher = ? AND after = ?"
-SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after < ?"
-SELECT_SIGHTINGS = "SELECT peer, publisher, after, incarnation, sequence FROM sightings ORDER BY peer, after"
 SELECT_SESSIONS = "SELECT id, peer, peer_epoch, received, first, peer_view FROM sessions ORDER BY id"
 SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
 JOURNAL_BYTES = "SELECT total(length(payload) + length(peer) + length(timer)) FROM journal"
@@ -134,11 +130,6 @@ class Store:
         }
         return Saved(state, journal, sessions, sequence_floor)
 
-    def sightings(self) -> list[PublisherMark]:
-        """What was noted of each peer (witness.py)."""
-        with self._turn, translated(self.path):
-            return [PublisherMark(*row) for row in self._database.sql.execute(SELECT_SIGHTINGS)]
-
     def _in_order(self, peer: Node, first: int, box: dict[int, bytes]) -> list[bytes]:
         unconfirmed = sorted(sequence for sequence in box if sequence >= first)
         if unconfirmed != list(range(first, first + len(unconfirmed))):
@@ -192,8 +183,7 @@ class Store:
                 for each in batches:
                     changes.append(self._plan(each, changes))
                 record = self._record(changes, [] if state is not None else batch.journal, state)
-                marks = [each.sightings for each in batches if each.sightings]
-                self._write(record, marks, grows=grows, record_first=record_first)
+                self._write(record, grows=grows, record_first=record_first)
             except Exception as error:
                 if len(changes) > 1 and not isinstance(error, StoreBrokenError):
                     self._outboxes = _read_outboxes(self._database.sql)
@@ -215,9 +205,7 @@ class Store:
             node=node_row(self.name, self.epoch, state) if state is not None else None,
         )
 
-    def _write(
-        self, record: Record, sightings: Sequence[PublisherMarks] = (), *, grows: bool, record_first: bool
-    ) -> None:
+    def _write(self, record: Record, *, grows: bool, record_first: bool) -> None:
         """One transaction, and its record for whoever wants it."""
         previous, position = self.position, Position(self._run, self.position.number + 1)
         hand_out = self.on_record
@@ -226,8 +214,6 @@ class Store:
             hand_out(previous, position, encode_record(record))
         with self._database.transaction(grows=grows) as (sql, rows):
             write_record(sql, rows, record)
-            for marks in sightings:
-                _write_sightings(sql, rows, marks)
             if position.run != previous.run:
                 write_run(sql, position.run)
         self.position, self._run = position, position.run
@@ -272,14 +258,6 @@ def _read_outboxes(sql: sqlite3.Connection) -> Outboxes:
         sql.execute("SELECT id, recipients FROM outbox ORDER BY id"),
         *sql.execute("SELECT sequence_floor FROM forgotten").fetchone(),
     )
-
-
-def _write_sightings(sql: sqlite3.Connection, rows: Counter[str], sightings: PublisherMarks) -> None:
-    latest = {mark[:3]: mark for mark in sightings.seen}
-    replaced = sql.executemany(DELETE_SIGHTING, latest)
-    sql.executemany("INSERT INTO sightings VALUES (?, ?, ?, ?, ?, ?)", checked_rows("sightings", latest.values()))
-    settled = sql.executemany(SETTLE_SIGHTINGS, sightings.settled)
-    rows["sightings"] += len(latest) - max(replaced.rowcount, 0) - max(settled.rowcount, 0)
 
 
 def journal_entry_bytes(entry: Journalled) -> int:
