@@ -32,6 +32,7 @@ FLAGS = MappingProxyType(
         "peers": "peer",
         "neighbours": "neighbour",
         "components": "component",
+        "after": "standby_after",
         "found": "ring",
         "kind": "stabilise",
         "dry_run": "improve_dry_run",

@@ -124,6 +124,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.server.daemon import BrokerReady, Daemon  # noqa: PLC0415
     from pleach.server.logs import set_up_logs  # noqa: PLC0415
+    from pleach.server.standby.process import MachineProcess  # noqa: PLC0415
     from pleach.web.live_source import LiveSource  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
 
@@ -132,12 +133,13 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     dashboard = Dashboard(source)
 
     def announce(ready: BrokerReady) -> None:
-        own.append(ready.admin)
+        own[:] = [ready.admin] if ready.admin else []
         line = {"ready": True, **ready._asdict()}
         typer.echo(msgspec.json.encode(line).decode())
 
     async def run() -> int:
-        return await Daemon(settings, reload=reload, on_ready=announce, routes=dashboard.routes).run()
+        kind = Daemon if settings.standby is None else MachineProcess
+        return await kind(settings, reload=reload, on_ready=announce, routes=dashboard.routes).run()
 
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()

@@ -32,6 +32,7 @@ COMMANDS = (
     "bench",
     "doctor",
     "broker",
+    "standby",
     "certs",
     "pub",
     "sub",

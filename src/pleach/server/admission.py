@@ -87,7 +87,7 @@ class Admission:
             return None
         session = self._endpoint.sessions.get(peer)
         is_met = session is not None and (session.peer_epoch, session.peer_view) == known
-        reason = f"view {known.view} of {peer} is known to {name}, which has its data; this is view {hello.view}"
+        reason = f"{name} knows view {known.view} of {peer}, and this one is of view {hello.view}"
         return HelloRefusal(ByeReason.FENCED, reason, is_met and self._links.is_up(peer), known.view)
 
     def _replacing(self, hello: Hello, session: Session, port: Port) -> HelloRefusal | None:

@@ -13,7 +13,7 @@ from pleach.core.hosting.component import Factory
 from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
-from pleach.core.overlay.neighbour_info import NeighbourInfo
+from pleach.core.overlay.locations import KnownLocations
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import Router
 from pleach.core.stabilise.leases import Leases
@@ -29,10 +29,11 @@ from pleach.server.door.client_door import ClientDoor, OpenDoor
 from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.quotas import PrincipalQuotas
 from pleach.server.door.transport_security import TransportSecurity
+from pleach.server.enquiries import Enquiries
 from pleach.server.feature import Feature, Features
 from pleach.server.http.faults import InjectedFaults
 from pleach.server.leaving import Leaving
-from pleach.server.neighbour_reports import NeighbourReports
+from pleach.server.location_reports import LocationReports
 from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers
@@ -40,6 +41,9 @@ from pleach.server.ring.member import RingMember
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilise_settings import LeaseSettings
 from pleach.server.stabilising import Stabilising
+from pleach.server.standby.candidates import CandidateMachines
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.replication import Replication
 from pleach.server.traffic_notes import TrafficNotes
 
 # The broker ----------------------------------------------------------------------------------------------------
@@ -61,10 +65,10 @@ def first_broker(settings: BrokerSettings) -> Broker:
 def _machines(settings: BrokerSettings) -> list[MachineMaker]:
     stabilising = [settings.stabilise.machine] if settings.stabilise else []
     if settings.stabilise and settings.stabilise.rebuilds:  # on links that stay: no protocol changes any
-        return [NeighbourInfo, *stabilising]
+        return [KnownLocations, *stabilising]
     admit = up_to(settings.limits.clients, settings.limits.subscriptions)
     mobility = partial(Mobility, admit=admit)
-    return [*machines(settings.ordering), mobility, NeighbourInfo, *stabilising]
+    return [*machines(settings.ordering), mobility, KnownLocations, *stabilising]
 
 
 def factories(settings: BrokerSettings) -> Mapping[str, Factory]:
@@ -90,7 +94,9 @@ def _found(kind: str, place: str) -> Factory:
 # The features --------------------------------------------------------------------------------------------------
 
 
-def features_of(parts: NodeParts, dial: Dial | None, on_end: Callable[[str], None]) -> Features:
+def features_of(
+    parts: NodeParts, dial: Dial | None, on_end: Callable[[str], None], seat: PrimarySeat | None = None
+) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
     settings = parts.settings()
     absent = AbsentClients(parts)
@@ -101,15 +107,16 @@ def features_of(parts: NodeParts, dial: Dial | None, on_end: Callable[[str], Non
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
+        Replication(parts, seat, CandidateMachines(parts.settings, seat.links)) if seat else None,
         security,
-        Dialling(parts.directory, parts.links, dial) if dial else None,
+        _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
         door or OpenDoor(parts),
         _operator_door(door, settings, security) if door else None,
         quotas,
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
-        NeighbourReports(parts),
+        LocationReports(parts),
         RingMember(parts, settings.ring, leaving, security) if settings.ring else None,
         leaving,
         absent,
@@ -120,6 +127,12 @@ def features_of(parts: NodeParts, dial: Dial | None, on_end: Callable[[str], Non
         InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
+
+
+def _dialling(parts: NodeParts, dial: Dial, security: TransportSecurity | None) -> Dialling:
+    tls = security.dialling if security is not None else lambda: None
+    enquiries = Enquiries(parts.broker.name, parts.endpoint.epoch, parts.directory, tls)
+    return Dialling(parts.directory, parts.links, dial, find=enquiries.find)
 
 
 def _client_door(parts: NodeParts, settings: BrokerSettings, security: TransportSecurity | None) -> ClientDoor | None:

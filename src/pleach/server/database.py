@@ -41,6 +41,7 @@ PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
 CHECKPOINT_BYTES = 4 * 1_048_576  # of log, about, before it is copied into the database
+COMMIT_BYTES = 4 * PAGE_BYTES  # of log that a commit takes besides its payloads, about
 LOG_BYTES_KEPT = 64 * 1_048_576  # the log's file is reused, not cut: on a full disk, confirmations find room in it
 
 LAYOUT = {
@@ -168,8 +169,11 @@ class Database:
             self.ledger.committed(rows, number)
 
     def checkpoint_when_due(self, written: int) -> None:
-        """So many bytes were committed. SQLite would do this by itself, but in silence where an fsync fails."""
-        self._log_bytes += written
+        """Payloads of so many bytes were committed.
+
+        SQLite would copy its log by itself, but in silence where an fsync fails.
+        """
+        self._log_bytes += COMMIT_BYTES + written
         if self._log_bytes < CHECKPOINT_BYTES:
             return
         with suppress(StoreFullError), self.failures():  # no room: all is in the log still, and the next one may do
@@ -224,7 +228,7 @@ def settle_fill(folder: Path) -> None:
     """
     filled = folder / FILLED
     with translated(folder / DATABASE):
-        shutil.rmtree(folder / FILLING, ignore_errors=True)
+        discard_filling(folder)
         if not filled.is_dir():
             return
         (folder / f"{DATABASE}-wal").unlink(missing_ok=True)
@@ -234,6 +238,10 @@ def settle_fill(folder: Path) -> None:
         sync_folder(folder)
         shutil.rmtree(filled)
         sync_folder(folder)
+
+
+def discard_filling(folder: Path) -> None:
+    shutil.rmtree(folder / FILLING, ignore_errors=True)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -33,6 +33,8 @@ from pleach.server.records import (
     OutboxRow,
     SessionsRow,
     check_rows,
+    sealed,
+    unsealed,
 )
 
 CHUNK_BYTES = 1_048_576  # about; a row that is larger is a chunk by itself
@@ -62,8 +64,8 @@ class CountsChunk(msgspec.Struct, frozen=True, array_like=True, tag=2):
 Chunk: TypeAlias = RowsChunk | CountsChunk
 
 _encode = msgspec.msgpack.Encoder().encode
-_chunk: msgspec.msgpack.Decoder[Chunk] = msgspec.msgpack.Decoder(Chunk)
-_rows: dict[str, msgspec.msgpack.Decoder[Any]] = {
+_chunk_decoder: msgspec.msgpack.Decoder[Chunk] = msgspec.msgpack.Decoder(Chunk)
+_decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {
     "node": msgspec.msgpack.Decoder(list[NodeRow]),
     "forgotten": msgspec.msgpack.Decoder(list[ForgottenRow]),
     "made_with": msgspec.msgpack.Decoder(list[MadeWithRow]),
@@ -76,7 +78,7 @@ _rows: dict[str, msgspec.msgpack.Decoder[Any]] = {
 def decode_chunk(data: Annotated[bytes, "from a peer"]) -> Chunk:
     """Raises RecordError."""
     try:
-        return _chunk.decode(data)
+        return _chunk_decoder.decode(unsealed(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no chunk of a fill: {error}") from None
 
@@ -84,7 +86,7 @@ def decode_chunk(data: Annotated[bytes, "from a peer"]) -> Chunk:
 def rows_of(chunk: RowsChunk) -> list[tuple[Any, ...]]:
     """Raises RecordError."""
     try:
-        rows: list[tuple[Any, ...]] = _rows[chunk.table].decode(chunk.rows)
+        rows: list[tuple[Any, ...]] = _decoders[chunk.table].decode(chunk.rows)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no rows of a table {chunk.table[:20]!r}: {error}") from None
     check_rows(chunk.table, rows)
@@ -108,7 +110,7 @@ class Fill:
             if chunk is None:
                 return None
             self.position = chunk.position
-            return _encode(chunk)
+            return sealed(_encode(chunk))
 
     def _read(self) -> Iterator[Chunk]:
         ends = {table: self._end(table) for table in TABLES_BY_ID}

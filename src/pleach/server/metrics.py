@@ -136,6 +136,11 @@ GAUGES = {
     "pleach_remote_entries": Gauge("Subscriptions held for neighbours."),
     "pleach_lease_away": Gauge("Peers that are away: their entries do not expire.", default=(MetricSample(0),)),
     "pleach_rebuild_last_round_seconds": Gauge("How long ago the last round began."),
+    "pleach_standby_view": Gauge("The number of the view whose primary this broker is."),
+    "pleach_standby_copies": Gauge("Copies of the data directory that follow, this broker's own among them."),
+    "pleach_standby_waiting_seconds": Gauge("How long the oldest commit waits that is not at every copy."),
+    "pleach_standby_behind_records": Gauge("Commits that a copy does not have yet.", "machine"),
+    "pleach_standby_behind_bytes": Gauge("Bytes of the commits that a copy does not have yet.", "machine"),
     "pleach_certificate_expiry_days": Gauge("Days until the broker's own certificate expires."),
     "pleach_improve_reach_milliseconds": Gauge("Measured delay to a broker, one way.", "broker"),
 }

@@ -31,7 +31,6 @@ from pleach.server.feature import Feature
 from pleach.server.gate import Gate
 from pleach.server.links import LinkTable, PeerLink, Port, Wire
 from pleach.server.metrics import Counters
-from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
@@ -39,9 +38,11 @@ from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.replication import Replication
 from pleach.server.store import Store
 
-EXIT_DISK, EXIT_FENCED = 70, 71
+EXIT_DISK, EXIT_FENCED, EXIT_DEPOSED = 70, 71, 73
 BESIDE_SESSIONS = (Probe, Aside)  # frames for features only
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,12 @@ class BrokerNode:
         clock: Callable[[], float],
         on_end: Callable[[int, str], None],
         dial: Dial | None = None,
+        seat: PrimarySeat | None = None,
     ) -> None:
-        """`on_end`: called with an exit code and the reason when the process must end. `dial`: connects to a peer."""
+        """`on_end`: called with an exit code and the reason when the process must end. `dial`: connects to a peer.
+
+        `seat`: of a broker that has copies on other machines.
+        """
         self.settings = settings
         self.counters = Counters()
         self.broker = broker = first_broker(settings)
@@ -84,7 +89,9 @@ class BrokerNode:
             lambda: self.settings,
             clock,
         )
-        self.features = features_of(parts, dial, lambda reason: on_end(0, reason))
+        self.features = features_of(parts, dial, lambda reason: on_end(0, reason), seat)
+        if (replication := self.features.get(Replication)) is not None:
+            self.on_overtaken = replication.overtaken
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
@@ -117,8 +124,8 @@ class BrokerNode:
         peer = hello.node
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
-            address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(refusal.bye(address))
+            found = self.directory.whereabouts(hello.wants, port) if refusal.why is ByeReason.ELSEWHERE else None
+            wire.send(found.bye(hello.wants) if found is not None else refusal.bye())
             wire.close(refusal.reason)
             return refusal.reason
         if port is Port.PEERS:

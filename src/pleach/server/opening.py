@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
 from pleach.server.reader_tokens import new_secret
 from pleach.server.settings import BrokerSettings
+from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.store import Store
 
 
-def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
-    """The store, if there is a data directory, and the epoch: without one, each start is a new epoch."""
+class OpenedStore(NamedTuple):
+    store: Store | None  # None: in memory only
+    epoch: int
+
+
+def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> OpenedStore:
+    """The store, if there is a data directory, and the epoch: without one, each start is a new epoch.
+
+    `seat`: of a broker that has copies: it is told of all that is written.
+    """
     epoch = time.time_ns()
     if not settings.data_dir:
-        return None, epoch
+        return OpenedStore(None, epoch)
     crash_hook = CrashHook.of(settings.name)
     kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):
         store.crash_hook = crash_hook
+    if seat is not None:
+        seat.opened(store)
     lasting = settings.lasting
     for key, value in store.made_with({**lasting, **new_secret()}).items():
         if lasting.get(key, value) != value:
             store.close()
             remedy = f"set it to that, or move {settings.data_dir} away: the broker then starts without memory"
             raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
-    return store, store.epoch
+    return OpenedStore(store, store.epoch)

@@ -5,7 +5,8 @@
     │ (outbox)  (sessions)    (rows, rows, rows)  …       │         │           │ state, or nothing  │   each batch
     └─────────────────────────────────────────────────────┴─────────┴───────────┴────────────────────┘
 
-Rule 1: a row carries the checksum with which it lies on disk: a replica checks it, and writes it as it is.
+Rule 1: a row carries the checksum with which it lies on disk: a replica checks it, and writes it as it is. A checksum
+        of the whole record ends it, so that what is deleted is covered, too.
 Rule 2: deletions come before insertions, so that what goes makes room for what comes.
 Rule 3: a record with a state replaces the state, and the whole journal.
 Rule 4: written to what its commit found, a record deletes and updates rows that are there, and inserts rows that are
@@ -16,8 +17,10 @@ Rule 4: written to what its commit found, a record deletes and updates rows that
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -28,6 +31,7 @@ from pleach.disk.checked_tables import checked, is_sound
 from pleach.errors import RecordError
 from pleach.server.outboxes import OutboxChange, Row, encode_recipients
 
+_SEAL = Struct(">I")
 INTEGER_MAX = 2**63 - 1  # of the database
 BLOB_BYTES_MAX = 1_000_000_000 - 1_000  # of a row of the database, about
 
@@ -84,14 +88,18 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     node: NodeRow | None = None
 
 
-encode_record = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    return sealed(_encode(record))
 
 
 def decode_record(data: Annotated[bytes, "from a peer"]) -> Record:
     """Raises RecordError."""
     try:
-        record = _decoder.decode(data)
+        record = _decoder.decode(unsealed(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no record of a store: {error}") from None
     for table, rows in _rows(record):
@@ -99,11 +107,24 @@ def decode_record(data: Annotated[bytes, "from a peer"]) -> Record:
     return record
 
 
+def sealed(data: bytes) -> bytes:
+    """Bytes with their checksum."""
+    return data + _SEAL.pack(zlib.crc32(data))
+
+
+def unsealed(data: bytes) -> memoryview:
+    """Raises RecordError where the checksum is wrong."""
+    body, seal = memoryview(data)[: -_SEAL.size], data[-_SEAL.size :]
+    if len(data) < _SEAL.size or _SEAL.unpack(seal)[0] != zlib.crc32(body):
+        raise RecordError(f"{len(data):,} bytes were damaged on their way: their checksum is wrong")
+    return body
+
+
 def check_rows(table: str, rows: Iterable[Sequence[Any]]) -> None:
     """Raises RecordError where a checksum is wrong."""
     for row in rows:
         if not is_sound(table, row):
-            raise RecordError(f"a row of table {table} was damaged on its way: its checksum is wrong")
+            raise RecordError(f"a row of table {table} was damaged at its store: its checksum is wrong")
 
 
 def _rows(record: Record) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,7 +27,17 @@ from pleach.core.standby.positions import Position
 from pleach.disk.checked_tables import Ledger, checked
 from pleach.disk.private_files import make_private_folder, open_private, sync_folder
 from pleach.errors import AstrayError, RecordError, StoreDamagedError
-from pleach.server.database import COMMITTED, DATABASE, FILLED, FILLING, Database, locked, settle_fill, translated
+from pleach.server.database import (
+    COMMITTED,
+    DATABASE,
+    FILLED,
+    FILLING,
+    Database,
+    discard_filling,
+    locked,
+    settle_fill,
+    translated,
+)
 from pleach.server.fill import CountsChunk, decode_chunk, rows_of
 from pleach.server.records import INTEGER_MAX, Record, decode_record, merge_record, merge_rows, write_record, write_run
 
@@ -88,9 +99,9 @@ class Replica:
         if self._filling is not None:
             self._filling.apply_all(records)
             return
-        decoded = in_sequence(self.position, records)
         if self._database is None or self.position is None:
             raise AstrayError(f"there is no copy of {self.broker} that a record could follow")
+        decoded = in_sequence(self.broker, self.position, records)
         last = records[-1][1]
         with self._database.transaction(grows=False, number=last.number) as (sql, rows):
             for record in decoded:
@@ -110,6 +121,7 @@ class Replica:
     def begin_fill(self) -> None:
         """Begin a new copy, beside the one that is there; one that was begun before is dropped. Raises StoreError."""
         self.abandon_fill()
+        discard_filling(self.folder)  # of an attempt that failed while it was begun
         self._filling = Filling(self.folder / FILLING, self.broker, self._bytes_max)
 
     def take(self, chunk: bytes) -> None:
@@ -126,18 +138,17 @@ class Replica:
         assert self._filling is not None, "no fill was begun"
         try:
             self._filling.finish(position)
+            with translated(self.folder / DATABASE):
+                (self.folder / FILLING).rename(self.folder / FILLED)
+                sync_folder(self.folder)
         except BaseException:
             self.abandon_fill()
+            shutil.rmtree(self.folder / FILLED, ignore_errors=True)  # it may not replace later what goes on from here
             raise
-        filling, self._filling = self._filling, None
-        if self._database is not None:
-            self._database.close()
-        self._database, self.position, self.damage = None, None, ""
-        with translated(self.folder / DATABASE):
-            (self.folder / FILLING).rename(self.folder / FILLED)
-            sync_folder(self.folder)
+        filled, self._filling = self._filling, None
+        self._close_copy()
         settle_fill(self.folder)
-        self._database = Database.open_known(self.folder, filling.ledger, self.broker, bytes_max=self._bytes_max)
+        self._database = Database.open_known(self.folder, filled.ledger, self.broker, bytes_max=self._bytes_max)
         self.position = position
 
     def abandon_fill(self) -> None:
@@ -145,13 +156,17 @@ class Replica:
         if self._filling is not None:
             self._filling.close()
             self._filling = None
-            settle_fill(self.folder)
+            discard_filling(self.folder)
 
     def close(self) -> None:
         self.abandon_fill()
+        self._close_copy()
+        self._lock.close()
+
+    def _close_copy(self) -> None:
         if self._database is not None:
             self._database.close()
-        self._lock.close()
+        self._database, self.position, self.damage = None, None, ""
 
     def __enter__(self) -> Self:
         return self
@@ -178,9 +193,7 @@ class Filling:
         return self._database.ledger
 
     def apply_all(self, records: Sequence[Replicated]) -> None:
-        decoded = in_sequence(self._position or records[0][0], records)
-        for record in decoded:
-            self._check_owner(record.node)
+        decoded = in_sequence(self._broker, self._position or records[0][0], records)
         with self._database.transaction(grows=False, number=1) as (sql, rows):
             for record in decoded:
                 merge_record(sql, rows, record)
@@ -197,7 +210,7 @@ class Filling:
         else:
             values = rows_of(chunk)
             for row in values if chunk.table == "node" else ():
-                self._check_owner(row)
+                check_owner(self._broker, row)
             with self._database.transaction(grows=False, number=1) as (sql, rows):
                 merge_rows(sql, rows, chunk.table, values)
             self._database.checkpoint_when_due(len(data))
@@ -211,10 +224,6 @@ class Filling:
         if wrong or (found["node"], found["forgotten"]) != (1, 1):
             raise RecordError(f"the fill is not whole; rows of tables: {', '.join(wrong)}")
         self._is_whole = True
-
-    def _check_owner(self, node: Sequence[object] | None) -> None:
-        if node is not None and node[0] != self._broker:
-            raise RecordError(f"the copy is of {self._broker}, and the rows are those of {node[0]}")
 
     def finish(self, position: Position) -> None:
         """All of it is on disk, and the database closed, when this returns."""
@@ -239,7 +248,7 @@ class Filling:
         self._database.close()
 
 
-def in_sequence(at: Position | None, records: Sequence[Replicated]) -> list[Record]:
+def in_sequence(broker: Node, at: Position, records: Sequence[Replicated]) -> list[Record]:
     """The records, decoded; raises AstrayError where one does not follow the one before it, and RecordError."""
     for previous, position, _ in records:
         check_position(position)
@@ -248,12 +257,21 @@ def in_sequence(at: Position | None, records: Sequence[Replicated]) -> list[Reco
         if position.number != previous.number + 1:
             raise RecordError(f"a record leads from {previous} to {position}")
         at = position
-    return [decode_record(data) for _, _, data in records]
+    decoded = [decode_record(data) for _, _, data in records]
+    for record in decoded:
+        if record.node is not None:
+            check_owner(broker, record.node)
+    return decoded
 
 
 def check_position(position: Position) -> None:
     if not all(0 <= number <= INTEGER_MAX for number in position):
         raise RecordError(f"{position} is no position of a store")
+
+
+def check_owner(broker: Node, node: Sequence[object]) -> None:
+    if node[0] != broker:
+        raise RecordError(f"the copy is one of {broker}, and the rows are those of {node[0]}")
 
 
 def _sync_file(path: Path) -> None:

@@ -41,13 +41,12 @@ from pleach.server.records import (
     write_run,
 )
 
-COMMIT_BYTES = 4 * PAGE_BYTES  # of log that a commit takes besides its payloads, about
 JOURNAL_ROW_BYTES = 48  # of a row of the journal besides peer, payload and timer, about
 RUN_BITS = 62
 
 SELECT_SESSIONS = "SELECT id, peer, peer_epoch, received, first, peer_view FROM sessions ORDER BY id"
 SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
-JOURNAL_BYTES = "SELECT total(length(payload) + length(peer) + length(timer)) FROM journal"
+JOURNAL_BYTES = "SELECT total(coalesce(length(payload), 0) + length(peer) + length(timer)) FROM journal"
 
 OnRecord: TypeAlias = Callable[[Position, Position, bytes], None]  # the positions before and after it, and the record
 
@@ -185,7 +184,7 @@ class Store:
                 record = self._record(changes, [] if state is not None else batch.journal, state)
                 self._write(record, grows=grows, record_first=record_first)
             except Exception as error:
-                if len(changes) > 1 and not isinstance(error, StoreBrokenError):
+                if before and not isinstance(error, StoreBrokenError):  # the index has gone ahead of the disk
                     self._outboxes = _read_outboxes(self._database.sql)
                 raise
             self._outboxes.apply(changes[-1])
@@ -227,7 +226,7 @@ class Store:
         if state is not None:
             self.journal_bytes, self.state_bytes = 0, len(state)
         queued = sum(len(row.payload) for change in changes for row in change.rows)
-        return COMMIT_BYTES + written + len(state or b"") + queued
+        return written + len(state or b"") + queued
 
     def snapshot(self, state: bytes) -> None:
         """Replace captured state and journal by `state`: that of a machine all whose batches are committed."""

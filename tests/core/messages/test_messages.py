@@ -14,15 +14,15 @@ from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import (
     AnyMessage,
+    BrokerLocation,
     Connect,
     FallbackBrokers,
     Forward,
     Installed,
     Layer,
+    LocationReport,
     Lock,
     Message,
-    NeighbourAddress,
-    NeighbourReport,
     Publish,
     Redirect,
     council,
@@ -225,7 +225,7 @@ HOSTILE = [
     Redirect("b", "x" * 64 + ":1"),
     Redirect("b", "a:1", 2**63),
     Installed(Layer.SUBSCRIPTIONS, 2**63),
-    NeighbourReport(NeighbourAddress(admin="a b:1"), {}),
+    LocationReport({"b": BrokerLocation(1, 1, 1, admin="a b:1")}, {}),
     FallbackBrokers(["nonsense"]),
 ]
 

@@ -127,14 +127,15 @@ def address(text):
 
 
 def eventually(condition, *, pumping=(), seconds=PATIENCE_SECONDS):
-    """Wait for a condition, with a bound, while clients go on."""
+    """Wait for a condition, with a bound, while clients go on; returns what it has come to."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"did not come true within {seconds} s"
         if pumping:
             pump(*pumping)
         else:
             select.select([], [], [], 0.02)
+    return found
 
 
 def pump(*clients, seconds=0.05):

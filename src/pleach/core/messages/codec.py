@@ -18,9 +18,9 @@ from pleach.core.messages.coloured import ColouredMessage
 from pleach.core.messages.council import CouncilMessage
 from pleach.core.messages.exchange import ExchangeMessage
 from pleach.core.messages.hosting import HostingRequest
+from pleach.core.messages.locations import FallbackBrokers, LocationReport
 from pleach.core.messages.membership import MembershipMessage, Redirect
 from pleach.core.messages.movement import Halt, MovementMessage, Resume
-from pleach.core.messages.neighbours import FallbackBrokers, NeighbourReport
 from pleach.core.messages.rebuild import PaceMessage, RebuildMessage
 from pleach.core.messages.requests import Presence, Seek, Sought
 from pleach.core.messages.ring import DoorMessage, RingMessage
@@ -42,8 +42,8 @@ AnyMessage: TypeAlias = (
     | Resume
     | RebuildMessage
     | PaceMessage
-    | NeighbourReport
     | FallbackBrokers
+    | LocationReport
     | HostingRequest
     | Seek
     | Sought

@@ -13,10 +13,11 @@ import msgspec
 
 from pleach.errors import PleachError
 from pleach.net.loops import relax_collector, run_loop
-from pleach.server.daemon import BrokerReady, Daemon
+from pleach.server.daemon import BrokerReady
 from pleach.server.logs import set_up_logs
 from pleach.server.standby.launch_settings import read_settings
 from pleach.server.standby.launcher import READY, LaunchOrder
+from pleach.server.standby.process import run_promoted
 from pleach.server.standby.registers import replace_file
 
 EXIT_UNUSABLE = 2
@@ -42,7 +43,14 @@ def run_broker(order: LaunchOrder) -> int:
             replace_file(folder / READY, line + b"\n")
 
         async def run() -> int:
-            return await Daemon(settings, reload=lambda: read_settings(folder), on_ready=announce).run()
+            return await run_promoted(
+                settings,
+                machine=order.machine,
+                folder=folder,
+                host_address=order.host_address,
+                on_ready=announce,
+                reload=lambda: read_settings(folder),
+            )
 
         return run_loop(run())
     except PleachError as error:

@@ -1,0 +1,122 @@
+"""The place of a broker as the primary of its view: what a process gives to the broker that it starts.
+
+    seat ── the store is opened ──▶ run begun, records are logged ── the broker listens ──▶ Replication leads
+
+Rule 1: the member is ticked, and hears others, from the beginning: opening a store takes time, and a primary that says
+        nothing meanwhile is replaced.
+Rule 2: it may be deposed at any time; the process ends the broker then, or does not start it (`on_deposed`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from pleach.core.standby.effects import Depose, MemberEffect
+from pleach.core.standby.member import StandbyMember
+from pleach.core.standby.positions import Position
+from pleach.core.standby.views import Machine, View
+from pleach.server.standby.driving import MemberDriver
+from pleach.server.standby.links import MemberLinks
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillMessage
+from pleach.server.standby.record_log import LoggedRecord, RecordLog
+from pleach.server.standby.registers import RegisterFile
+from pleach.server.store import Store, new_run
+
+DISSOLVED_TIMES = 5  # it is said so often, since a message may be lost
+
+
+class PrimaryRole(Protocol):
+    """The broker, once it is there (replication.py)."""
+
+    def perform(self, effect: MemberEffect) -> None: ...
+
+    def received(self, machine: Machine, message: BetweenMachines) -> None: ...
+
+    def lost(self, machine: Machine) -> None: ...
+
+    def recorded(self, logged: LoggedRecord) -> None: ...
+
+    def before_member_tick(self) -> None: ...
+
+
+class PrimarySeat:
+    def __init__(
+        self,
+        member: StandbyMember,
+        register: RegisterFile,
+        links: MemberLinks,
+        *,
+        files: Callable[[], BrokerFiles],
+        on_deposed: Callable[[View], None],
+        on_failed: Callable[[str], None],
+        holds: Callable[[], dict[str, object]] = dict,
+    ) -> None:
+        """`on_failed`: the disk has; why. `holds`: what this machine holds of other brokers, for operators."""
+        self.links = links
+        self.files = files
+        self.holds = holds
+        self.run = new_run()
+        self.log: RecordLog | None = None  # since the store is open
+        self.base = Position(0, 0)  # where the store was then
+        self.role: PrimaryRole | None = None
+        self.driver = MemberDriver(member, register, links, perform=self._perform, on_failed=on_failed)
+        self.on_deposed = on_deposed
+        self._loop = asyncio.get_running_loop()
+        links.attach(member.broker, self)
+
+    @property
+    def member(self) -> StandbyMember:
+        return self.driver.member
+
+    def opened(self, store: Store) -> None:
+        """The store of the broker is open, and nothing was written to it yet. In any thread."""
+        self.base = store.position
+        self.log = RecordLog(store.position)
+        store.begin_run(self.run)
+        store.on_record = self._hand_out
+
+    def _hand_out(self, previous: Position, position: Position, record: bytes) -> None:
+        """In the thread that commits."""
+        logged = LoggedRecord(previous, position, record, time.monotonic())
+        self._loop.call_soon_threadsafe(self._recorded, logged)
+
+    def _recorded(self, logged: LoggedRecord) -> None:
+        assert self.log is not None
+        self.log.append(logged)
+        if self.role is not None:
+            self.role.recorded(logged)
+
+    # The member ----------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        if self.role is not None:
+            self.role.before_member_tick()
+        self.driver.tick()
+
+    def _perform(self, effect: MemberEffect) -> None:
+        if self.role is not None:
+            self.role.perform(effect)
+        elif isinstance(effect, Depose):
+            self.on_deposed(effect.view)
+
+    def received(self, machine: Machine, message: BetweenMachines) -> None:
+        if self.role is not None:
+            self.role.received(machine, message)
+        elif not isinstance(message, FillMessage):
+            self.driver.handle(machine, message)
+
+    def lost(self, machine: Machine) -> None:
+        if self.role is not None:
+            self.role.lost(machine)
+
+    async def dissolve(self) -> None:
+        """The broker has left the network for good."""
+        for _ in range(DISSOLVED_TIMES):
+            self.driver.perform(self.member.dissolve())
+            await asyncio.sleep(self.member.config.after / DISSOLVED_TIMES)
+
+    def end(self) -> None:
+        self.links.detach(self.member.broker)

@@ -1,0 +1,272 @@
+"""A broker as the primary of its view: records to the copies, fills, confirmation, and who becomes a copy.
+
+    commit ──▶ record ──▶ every machine that follows ──▶ Appended ──▶ member ── Confirm ──▶ outgoing.py ──▶ peers
+          └──▶ own disk ─────────────────────────────▶ written ──▶ member
+
+Rule 1: a record is posted to the event loop by the thread that commits, before it is on the own disk: both disks write
+        at the same time. The order of posting is the order of commits, and that of sending.
+Rule 2: a machine that is to be brought up gets the records that it lacks, where all of them are in memory, else a fill;
+        from then on it gets every record, until its connection is lost or it is needed no more.
+Rule 3: clients are let in once another machine has all that this one has (`Serve`, with two copies). Neighbours are let
+        in before: they are who may hold the other copy. What they say is confirmed only when all copies have it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from pleach.core.links.frames import ByeReason, Hello
+from pleach.core.standby.composition import COPIES_MIN, Candidate
+from pleach.core.standby.effects import CatchUp, Confirm, Depose, Discard, MemberEffect, Serve
+from pleach.core.standby.leadership import NOT_CAUGHT_UP
+from pleach.core.standby.member import StandbyMember
+from pleach.core.standby.messages import Append
+from pleach.core.standby.positions import Position
+from pleach.core.standby.views import Machine, View, ViewNumber
+from pleach.server.feature import Feature, HelloRefusal
+from pleach.server.links import Port
+from pleach.server.metrics import MetricSample
+from pleach.server.parts import NodeParts
+from pleach.server.standby.fill_sender import FillSender, Follower
+from pleach.server.standby.messages import (
+    AnyFillMessage,
+    BetweenMachines,
+    FillMessage,
+    FillRefused,
+    FillTaken,
+    SendFiles,
+)
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.record_log import Lag, LoggedRecord
+from pleach.server.standby.registers import display
+
+log = logging.getLogger(__name__)
+
+
+class Replication(Feature):
+    def __init__(self, parts: NodeParts, seat: PrimarySeat, candidates: Callable[[], Sequence[Candidate]]) -> None:
+        """`candidates`: machines for copies, the best first."""
+        assert seat.log is not None, "the store was opened"
+        self._log = seat.log
+        self._seat, self._candidates = seat, candidates
+        self._name, self._outgoing, self._directory = parts.broker.name, parts.committer.outgoing, parts.directory
+        self._disk = parts.committer.await_copies(self._written)
+        self._driver = seat.driver
+        self._followers: dict[Machine, Follower] = {}
+        self._is_whole = False  # all copies had what this primary had when it began
+        self._is_serving = False
+        self._note_view()
+        seat.role = self
+
+    @property
+    def member(self) -> StandbyMember:
+        return self._driver.member
+
+    # Beginning and time --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The process listens."""
+        self._driver.perform(self.member.lead(self._seat.base, self._seat.run))
+        self._written(self._disk.store.position)
+
+    def before_member_tick(self) -> None:
+        self.member.candidates = tuple(self._candidates())
+        self._note_view()
+
+    def overtaken(self, number: ViewNumber) -> None:
+        """A neighbour knows a newer view: the members do, too, if there is one."""
+        self._driver.tick()
+
+    def settings_applied(self) -> None:
+        """The broker's settings or its certificate may be others."""
+        for machine in self._followers:
+            self._send_files(machine)
+
+    # What the member wants -----------------------------------------------------------------------------------
+
+    def perform(self, effect: MemberEffect) -> None:
+        match effect:
+            case CatchUp(machine, position):
+                self._bring_up(machine, position)
+            case Confirm(number):
+                self._outgoing.confirmed(number)
+            case Serve():
+                self._is_whole = True
+                self._note_view()
+            case Depose(view):
+                self._end_followers()
+                self._seat.on_deposed(view)
+            case Discard():
+                pass  # the process goes by the register
+            case _:
+                raise AssertionError(f"a primary does not {effect}")
+
+    def _note_view(self) -> None:
+        """Rule 3; and what is said of the view to peers."""
+        view = self.member.view
+        if self.member.is_primary:
+            self._directory.view = view
+        if self._is_serving or not self._is_whole or view is None or len(view.copies) < COPIES_MIN:
+            return
+        self._is_serving = True
+        log.info("view %d: %s; clients are let in", view.number, _told(view))
+
+    # Records and fills ---------------------------------------------------------------------------------------
+
+    def recorded(self, logged: LoggedRecord) -> None:
+        """The store is about to write a record."""
+        leadership = self.member.leadership
+        for machine, follower in list(self._followers.items()):
+            if leadership is None or machine not in leadership.following:
+                follower.end()
+                del self._followers[machine]
+            elif follower.takes_records:
+                self._append(machine, logged)
+
+    def _append(self, machine: Machine, logged: LoggedRecord) -> None:
+        number = self.member.number
+        self._driver.send(machine, Append(self._name, number, logged.previous, logged.position, logged.record))
+
+    def _written(self, position: Position) -> None:
+        """All up to here is on the own disk."""
+        self._driver.perform(self.member.wrote(position))
+
+    def _bring_up(self, machine: Machine, position: Position | None) -> None:
+        """Rule 2."""
+        if machine in self._followers:
+            self._followers.pop(machine).end()
+        records = self._log.since(position)
+        if records is None:
+            self._begin_fill(machine)
+            return
+        self._followers[machine] = Follower(machine)
+        self._send_files(machine)
+        for logged in records:
+            self._append(machine, logged)
+
+    def _begin_fill(self, machine: Machine) -> None:
+        def send(message: AnyFillMessage) -> None:
+            self._driver.send(machine, message)
+
+        def failed() -> None:
+            self.member.lost_touch(machine)
+
+        log.info("%s gets a copy of all that %s has", display(machine), self._name)
+        fill = FillSender(self._name, time.time_ns(), self._disk, send=send, on_failed=failed)
+        self._followers[machine] = Follower(machine, fill)
+        fill.begin(self._seat.files())
+
+    def _send_files(self, machine: Machine) -> None:
+        self._driver.send(machine, SendFiles(self._name, self._seat.files()))
+
+    def _end_followers(self) -> None:
+        for follower in self._followers.values():
+            follower.end()
+        self._followers.clear()
+
+    # Messages ------------------------------------------------------------------------------------------------
+
+    def received(self, machine: Machine, message: BetweenMachines) -> None:
+        match message:
+            case FillTaken(fill=fill, number=number):
+                if (sender := self._fill_to(machine, fill)) is not None:
+                    sender.note_taken(number)
+            case FillRefused(fill=fill, reason=reason):
+                if self._fill_to(machine, fill) is not None:
+                    log.warning("%s did not take a copy of %s: %s", display(machine), self._name, reason)
+                    self.lost(machine)
+            case FillMessage():
+                pass  # for copies
+            case _:
+                self._driver.handle(machine, message)
+                self._note_view()
+
+    def lost(self, machine: Machine) -> None:
+        """What was sent to a machine may not arrive."""
+        if machine in self._followers:
+            self._followers.pop(machine).end()
+        self.member.lost_touch(machine)
+
+    def _fill_to(self, machine: Machine, number: int) -> FillSender | None:
+        follower = self._followers.get(machine)
+        return follower.fill if follower is not None and follower.fill and follower.fill.number == number else None
+
+    # Clients -------------------------------------------------------------------------------------------------
+
+    def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
+        if port is Port.PEERS or self._is_serving:
+            return None
+        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {self._why_not_serving()}")
+
+    def _why_not_serving(self) -> str:
+        if self._is_whole:
+            return "has no standby yet, and serves no clients before"
+        waits = ", ".join(map(display, self.member.waits_for))
+        return f"waits for its standby {waits} to have all that it has, and serves no clients before"
+
+    # What operators see --------------------------------------------------------------------------------------
+
+    def unready(self) -> str:
+        if not self._is_serving:
+            return self._why_not_serving()
+        now, after = self._driver.now, self.member.config.after
+        waiting = self._lag_of_all(now).seconds
+        if waiting < after:
+            return ""
+        names = ", ".join(map(display, self.member.waits_for)) or "its members"
+        remedy = "; too few members answer to choose others" if self.member.lacks_majority(now) else ""
+        return f"nothing is confirmed for {waiting:.1f} s: it waits for {names}{remedy}"
+
+    def _lag_of_all(self, now: float) -> Lag:
+        """Of what is confirmed."""
+        leadership = self.member.leadership
+        return self._log.lag(leadership.confirmed, now) if leadership else Lag(0, 0, 0.0)
+
+    def status(self) -> dict[str, object]:
+        member, now = self.member, self._driver.now
+        view, waiting = member.view, self._lag_of_all(now)
+        told: dict[str, object] = {
+            "machine": member.machine,
+            "view": view.number if view else 0,
+            "copies": {each: self._copy(each, now) for each in (view.standbys if view else ())},
+            "witnesses": list(view.witnesses if view else ()),
+            "filling": sorted(each for each, follower in self._followers.items() if follower.is_filling),
+            "serving": self._is_serving,
+            "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
+            "lacks_majority": member.lacks_majority(now),
+            "holds": self._seat.holds(),
+        }
+        return {"standby": told}
+
+    def _copy(self, machine: Machine, now: float) -> dict[str, object]:
+        lag, heard = self._lag(machine, now), self.member.heard.get(machine)
+        return {
+            "address": self._driver.address_of(machine),
+            "silent_seconds": now - heard if heard is not None else None,
+            "behind": lag._asdict() if lag else None,  # None: it has to be brought up first
+        }
+
+    def _lag(self, machine: Machine, now: float) -> Lag | None:
+        leadership = self.member.leadership
+        reached = leadership.reached(machine) if leadership else NOT_CAUGHT_UP
+        return self._log.lag(reached, now) if reached != NOT_CAUGHT_UP else None
+
+    def gauges(self) -> dict[str, Sequence[MetricSample]]:
+        now, view = self._driver.now, self.member.view
+        if view is None:
+            return {}
+        lags = {display(each): lag for each in view.standbys if (lag := self._lag(each, now)) is not None}
+        return {
+            "pleach_standby_view": [MetricSample(view.number)],
+            "pleach_standby_copies": [MetricSample(1 + len(lags))],
+            "pleach_standby_waiting_seconds": [MetricSample(self._lag_of_all(now).seconds)],
+            "pleach_standby_behind_records": [MetricSample(lag.records, each) for each, lag in lags.items()],
+            "pleach_standby_behind_bytes": [MetricSample(lag.bytes, each) for each, lag in lags.items()],
+        }
+
+
+def _told(view: View) -> str:
+    copies, witnesses = (", ".join(map(display, each)) for each in (view.copies, view.witnesses))
+    return f"copies at {copies}" + (f", votes at {witnesses}" if witnesses else "")
