@@ -216,6 +216,10 @@ class StandbyMessageError(PleachError):
     """Bytes between the machines of a view that are no message of theirs: the connection has to be closed."""
 
 
+class StandbyError(PleachError):
+    """A simulated run in which the rules of standbys do not hold: what was confirmed is not where it must be."""
+
+
 class StoreError(PleachError):
     """An unusable data directory: in use, of another node, of a newer version, or damaged; the text has the remedy."""
 
