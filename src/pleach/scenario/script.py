@@ -207,9 +207,7 @@ def _action(step: steps.Step, names: dict[Node, dict[Filter, str]]) -> tuple[Nod
             return broker, Crashes()
         case steps.Restart(broker=broker):
             return broker, Restarts()
-        case steps.Destroy():
-            raise _refused(step, "needs a clock: silence is measured; the rules of standbys are explored by themselves")
-        case steps.Cut() | steps.Heal() | steps.Slow() | steps.Partition():
+        case steps.Cut() | steps.Heal() | steps.Slow() | steps.Partition() | steps.Destroy():
             raise _refused(step, "needs a clock; every delay is tried anyway")
         case steps.Drain():
             raise _refused(step, "is not needed: every quiet state is judged anyway")

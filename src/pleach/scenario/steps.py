@@ -7,7 +7,18 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.scenario.values import Constants, FilterText, Fraction, Link, Name, PositiveSeconds, Seconds, Sides, Span, Triple
+from pleach.scenario.values import (
+    Constants,
+    FilterText,
+    Fraction,
+    Link,
+    Name,
+    PositiveSeconds,
+    Seconds,
+    Sides,
+    Span,
+    Triple,
+)
 
 
 class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):

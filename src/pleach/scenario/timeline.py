@@ -87,12 +87,8 @@ class _World:
                 self._declare(step, path)
             case Crash() | Restart() | Corrupt():
                 self._strike_broker(step, path)
-            case Destroy():
-                self._destroy(step, path)
-            case Partition(sides=sides):
-                for i, side in enumerate(sides):
-                    for j, name in enumerate(side):
-                        self._need_place(name, (*path, "sides", i, j))
+            case Destroy() | Partition():
+                self._strike_machines(step, path)
             case Cut() | Heal() | Slow() | Garble():
                 self._need_link(step.link, (*path, "link"))
             case Drain():
@@ -166,7 +162,12 @@ class _World:
                 self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 
-    def _destroy(self, step: Destroy, path: Path) -> None:
+    def _strike_machines(self, step: Destroy | Partition, path: Path) -> None:
+        if isinstance(step, Partition):
+            for i, side in enumerate(step.sides):
+                for j, name in enumerate(side):
+                    self._need_place(name, (*path, "sides", i, j))
+            return
         if not self._has_standbys:
             raise FlawError((*path, "do"), "what is destroyed needs a copy elsewhere; add [standby]")
         if bool(step.broker) == bool(step.machine):

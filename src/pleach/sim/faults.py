@@ -50,7 +50,8 @@ class SimStateFaults:
             case steps.Corrupt(what=what) if what not in self._parts:
                 return f"nothing is known of {what!r}; {', '.join(self._parts)} can be damaged"
             case steps.Corrupt(broker=broker):
-                return "" if broker in run.brokers and run.outages.is_running(broker) else f"broker {broker} is not running"
+                is_running = broker in run.brokers and run.outages.is_running(broker)
+                return "" if is_running else f"broker {broker} is not running"
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]

@@ -1,8 +1,8 @@
 """Which machines should hold copies of a broker, the best first: a pure choice, for processes and for the simulator.
 
-Rule 1: machines that the operator names come first, in that order; then the owner of the broker's key in a ring, so that
-        the place where its hosts look for it is where it comes back; then neighbours in another zone, other neighbours,
-        other machines in another zone, and the rest.
+Rule 1: machines that the operator names come first, in that order; then the owner of the broker's key in a ring: it
+        comes back where hosts look for it; then neighbours in another zone, other neighbours, other machines in another
+        zone, and the rest.
 Rule 2: equals are ordered by a hash of broker and machine, so that not all brokers choose the same ones.
 Rule 3: there are few candidates for each copy: a copy on a machine that is no candidate any more moves, and so copies
         follow their broker when the tree changes.
@@ -31,7 +31,7 @@ class KnownMachine(NamedTuple):
 
 
 class Preference(NamedTuple):
-    """What a broker goes by. `named`: machines or addresses, by the operator. `owner`: of its key in the ring, if any."""
+    """What a broker goes by. `named`: machines or addresses. `owner`: of its key in the ring, if there is one."""
 
     zone: str = ""
     neighbours: Collection[Node] = ()

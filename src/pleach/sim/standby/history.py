@@ -92,12 +92,12 @@ class History:
         del self._unperformed[commit.position]
         return True
 
-    def tail(self, position: Position) -> list[Commit]:
-        """The commits of a copy whose effects are not carried out yet. All others that were confirmed are in it."""
+    def tail(self, position: Position) -> list[Commit] | None:
+        """The commits of a copy whose effects are not carried out yet; None: it lacks some that were confirmed."""
         found: list[Commit] = []
         while position != self.performed:
             if position not in self._unperformed:
-                raise StandbyError(f"{self.performed} was confirmed, and is not in the copy at {position}")
+                return None
             found.append(self._unperformed[position])
             position = found[-1].previous
         return found[::-1]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from pleach.core.messages import Node
+from pleach.core.standby.composition import COPIES_MIN
 from pleach.core.standby.effects import (
     CatchUp,
     Confirm,
@@ -20,7 +21,6 @@ from pleach.core.standby.effects import (
     StoreRecord,
     ToMember,
 )
-from pleach.core.standby.composition import COPIES_MIN
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append, StandbyMessage
 from pleach.core.standby.positions import Position
@@ -74,6 +74,7 @@ class Host:
         self.members: dict[Node, StandbyMember] = {}
         self.running: dict[Node, RunningBroker] = {}
         self.is_up = True
+        self.down_at = 0.0
         self.is_leaving = False  # its broker has left: it goes once nobody needs it
         self._standbys = standbys
         self._filled: dict[Node, Machine] = {}  # copies that are being filled here, and from where
@@ -193,7 +194,7 @@ class Host:
     def forget(self, broker: Node) -> None:
         """The broker is no more."""
         for known in (self.disk.registers, self.disk.copies, self.members, self._filled):
-            known.pop(broker, None)  # type: ignore[attr-defined]
+            known.pop(broker, None)
 
     # As the primary ------------------------------------------------------------------------------------------
 
@@ -257,8 +258,12 @@ class Host:
         if running is None or running.is_serving or leadership is None or member.view is None:
             return
         is_enough = len(member.view.copies) >= min(COPIES_MIN, member.config.copies)
-        if is_enough and leadership.is_serving and leadership.reached_by_all(member.view.standbys) >= running.base.number:
-            running.is_serving = True
+        if (
+            is_enough
+            and leadership.is_serving
+            and leadership.reached_by_all(member.view.standbys) >= running.base.number
+        ):
+            running.serve()
             self._standbys.serves(running)
             running.confirm(leadership.confirmed)
 
@@ -266,7 +271,7 @@ class Host:
 
     def go_down(self) -> None:
         """All processes end; of the last commits that were not confirmed, some are not on the disk yet."""
-        self.is_up = False
+        self.is_up, self.down_at = False, self._standbys.sim.now
         for broker, running in list(self.running.items()):
             self.stop(broker)
             leadership = self.members[broker].leadership

@@ -1,7 +1,7 @@
 """Machines that crash, restart or are destroyed, and ways that are cut, in a network with standbys.
 
-A crash takes down the machine where the broker runs, with all that runs there; its disk stays. After a destruction there
-is no disk either, and the machine does not come back. Names of brokers stand for the machines where they run at the time.
+A crash takes down the machine where the broker runs, with all that runs there; its disk stays. A machine that is
+destroyed has no disk either, and does not come back. A broker's name stands for the machine where it runs at the time.
 """
 
 from __future__ import annotations
@@ -141,8 +141,13 @@ class StandbyOutages(SimOutages):
         if len(sides) == 1:
             named = {*sides[0]}
             sides.append([name for name in (*self._standbys.hosts, *self._run.clients) if name not in named])
-        directions = [(a, b) for i, side in enumerate(sides) for j, other in enumerate(sides) for a, b in product(side, other)
-                      if i < j or (i > j and not step.one_way)]
+        directions = [
+            (a, b)
+            for i, side in enumerate(sides)
+            for j, other in enumerate(sides)
+            for a, b in product(side, other)
+            if i < j or (i > j and not step.one_way)
+        ]
         self._run.record(RecordKind.FAULT, NETWORK, detail=f"partition {step.told}")
         self.cut(directions)
         self._run.sim.at(self._run.sim.now + step.seconds, partial(self._mend_partition, step, directions))

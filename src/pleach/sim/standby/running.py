@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pleach.core.effects import CancelTimer, Concluded, Effect, Send, SetTimer
 from pleach.core.messages import OPERATOR, Message, Node
 from pleach.core.standby.positions import Position
-from pleach.errors import ProtocolError
+from pleach.errors import ProtocolError, StandbyError
 from pleach.sim.simulator import TimedMachine
 from pleach.sim.standby.history import Commit, Damaged, HeldEffect, Input, JournalledBroker
 from pleach.sim.standby.sessions import OUTSIDE, Numbered
@@ -35,7 +35,9 @@ class RunningBroker:
         self.inner = history.machine_at(base)
         self.run = history.begin_run(self.inner.capture() if base.run else None)
         self.position = base
-        self.pending = deque(history.tail(base))  # commits whose effects wait
+        tail = history.tail(base)
+        self.is_outdated = tail is None  # it does not know yet that it is primary no more
+        self.pending = deque(tail or ())  # commits whose effects wait
         self.is_running = True
         self.is_serving = False
         sessions = broker.standbys.sessions
@@ -108,17 +110,23 @@ class RunningBroker:
         sent = self._sent
         for effect in effects:
             if effect.__class__ is Send:
-                number = sent[effect.to] = sent.get(effect.to, 0) + 1  # type: ignore[union-attr]
-                held.append((number, effect))  # type: ignore[arg-type]
+                number = sent[effect.to] = sent.get(effect.to, 0) + 1
+                held.append((number, effect))
             elif isinstance(effect, SetTimer | CancelTimer):
                 self.broker.standbys.sim.set_timer(self.key, effect)
             else:
-                held.append((OUTSIDE, effect))  # type: ignore[arg-type]
+                held.append((OUTSIDE, effect))
         previous, self.position = self.position, self._next
         commit = Commit(previous, self.position, held, sender, received)
         self.pending.append(commit)
         self.broker.history.add(commit)
         self.host.committed(self, commit)
+
+    def serve(self) -> None:
+        """All copies have what this one has (rule 3)."""
+        if self.is_outdated:
+            raise StandbyError(f"{self.broker.history.performed} was confirmed, and the copy at {self.base} serves")
+        self.is_serving = True
 
     def confirm(self, number: int) -> None:
         """All copies have the commits up to this one."""

@@ -5,20 +5,22 @@ Rule 1: what members say and their ticks are in a heap of their own (*members*).
 Rule 2: a drain lasts while something is *owed*: a message that is not confirmed, a commit, a promotion; and while a
         broker has too few copies, so that whatever comes after the drain meets a network that can bear it. It gives up
         where nothing has changed for so many times `after`.
+Rule 3: where all is at rest and nothing happens for longer than `after`, time passes without ticks. Members take it for
+        a pause of all machines, and nobody is silent for it (core/standby/timing.py, rule 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pleach.core.effects import CancelTimer, Effect, Send, SetTimer
-from pleach.core.messages import Message, Node
+from pleach.core.messages import OPERATOR, Message, Node
 from pleach.errors import LinkError
 from pleach.sim.links import SimLink
 from pleach.sim.service import Service
-from pleach.sim.simulator import FOREVER, Machine, OtherEffect, Simulator
+from pleach.sim.simulator import FOREVER, Machine, OtherEffect, Simulator, TimedMachine
 from pleach.sim.standby.sessions import OUTSIDE, Numbered
 from pleach.sim.standby.ways import Way
 
@@ -39,7 +41,7 @@ class SessionNode:
         self._received: dict[Node, int] = {}
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        number, content = message  # type: ignore[misc] # messages are numbered
+        number, content = cast(Numbered, message)
         if number != OUTSIDE:
             if number <= self._received.get(sender, 0):
                 return ()
@@ -48,7 +50,7 @@ class SessionNode:
         return self._machine.handle(sender, content, now=now)
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
-        return self._machine.handle_timer(name, now=now)  # type: ignore[attr-defined]
+        return cast(TimedMachine, self._machine).handle_timer(name, now=now)
 
 
 class StandbySimulator(Simulator):
@@ -100,7 +102,7 @@ class StandbySimulator(Simulator):
         """Send a message whose number is known. It arrives later if there is no connection now."""
         if send.to not in self._links.out[node]:
             raise LinkError(node, send.to)
-        if self.on_send:
+        if self.on_send and node != OPERATOR:
             self.on_send(self.now, node, send.to, send.message)
         sessions = self.standbys.sessions
         session = sessions.all[node, send.to]
@@ -111,7 +113,7 @@ class StandbySimulator(Simulator):
             sessions.unconfirmed -= 1
         elif is_connected and not link.blocked:
             self._serial = serial = self._serial + 1
-            heappush(self._network, (link.arrival(self.now), serial, link, numbered))  # type: ignore[arg-type]
+            heappush(self._network, (link.arrival(self.now), serial, link, cast(Message, numbered)))
 
     def perform_other(self, node: Node, effect: OtherEffect) -> None:
         self._perform_other(node, effect)
@@ -127,7 +129,8 @@ class StandbySimulator(Simulator):
         return [message for _, message in numbered]
 
     def resend(self, link: SimLink, messages: Sequence[Message]) -> None:
-        super().resend(link, [each if isinstance(each, tuple) else (OUTSIDE, each) for each in messages])
+        numbered: list[Any] = [each if isinstance(each, tuple) else (OUTSIDE, each) for each in messages]
+        super().resend(link, numbered)
 
     def send_again(self, link: SimLink, messages: Sequence[Numbered]) -> None:
         """Over a new connection: nothing of the old one arrives."""
@@ -182,6 +185,23 @@ class StandbySimulator(Simulator):
 
     # Running -------------------------------------------------------------------------------------------------
 
+    def _passes(self, until: float) -> bool:
+        """Rule 3. Whether the members were put off, or nothing happens at that time after all."""
+        gap = until - self._members[0][0]
+        if gap < self.standbys.config.after or gap == FOREVER or self.standbys.is_owing or self.standbys.is_short:
+            return False
+        if self._drop_void(self._network) or self._drop_void(self._upkeep):
+            return True
+        self._members[:] = [(item[0] + gap, *item[1:]) for item in self._members]
+        return True
+
+    def _drop_void(self, heap: list[Any]) -> bool:
+        """Drop a timer that was set again or cancelled, if it is the first of a heap."""
+        is_void = bool(heap) and isinstance(heap[0][2], str) and self._timers.get(heap[0][2:]) != heap[0][1]
+        if is_void:
+            heappop(heap)
+        return is_void
+
     def run(self, until: float = FOREVER) -> None:
         agenda, network, members = self._agenda, self._network, self._members
         while agenda or network or until < FOREVER:
@@ -189,7 +209,8 @@ class StandbySimulator(Simulator):
             upkeep = self._upkeep[0][0] if self._upkeep and limit < FOREVER else FOREVER
             following = min(network[0][0] if network else FOREVER, upkeep, limit)
             if members and members[0][0] < following:
-                self._step_member()
+                if not self._passes(following):
+                    self._step_member()
             elif self._keep_up(limit):
                 continue
             elif network and network[0][0] < limit:
@@ -209,7 +230,8 @@ class StandbySimulator(Simulator):
         patience = PATIENCE * standbys.config.after
         while network or ((standbys.is_owing or standbys.is_short) and self.now - self._changed_at < patience):
             if members and (not network or members[0][0] < network[0][0]):
-                self._step_member()
+                if not network or not self._passes(network[0][0]):
+                    self._step_member()
             else:
                 self._step()
                 self._changed_at = self.now

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pleach.core.effects import Send
 from pleach.core.messages import OPERATOR, Node, OperatorRequest
 from pleach.core.standby.candidates import KnownMachine, Preference, best, candidates
 from pleach.core.standby.composition import Candidate
 from pleach.core.standby.member import StandbyConfig
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, Register, View
-from pleach.core.effects import Send
 from pleach.errors import StandbyError
 from pleach.scenario.machines import tree_of
 from pleach.scenario.model import Scenario
@@ -36,9 +36,10 @@ from pleach.trace import RecordKind
 if TYPE_CHECKING:
     from pleach.sim.run import ScenarioRun
 
-TICKS_PER_SILENCE = 5  # within `after`
+TICKS_PER_SILENCE = 4  # within `after`
 START_SHARE_MAX = 0.1  # of `after`: a broker starts from its copy
 FILL_SHARE_MAX = 0.1  # of `after`
+FORGOTTEN_SHARE = 2.0  # of `after`: a machine that is silent for so long is no candidate
 
 
 class Standbys:
@@ -114,7 +115,7 @@ class Standbys:
 
     def wrapped(self, broker: JournalledBroker) -> TimedMachine:
         councils = self._run.councils
-        return councils.wrapped(broker) if councils else broker  # type: ignore[arg-type, return-value]
+        return councils.wrapped(broker) if councils else broker  # type: ignore[arg-type]
 
     # Machines ------------------------------------------------------------------------------------------------
 
@@ -156,10 +157,14 @@ class Standbys:
         known = [
             KnownMachine(name, brokers=tuple(places.get(name, ())))
             for name, host in self.hosts.items()
-            if name not in self.destroyed and not host.is_leaving
+            if not host.is_leaving and not self._is_long_gone(host)
         ]
         preference = Preference(neighbours=running.inner.router.neighbours)
         return best(candidates(running.broker.name, running.host.name, known, preference), self.config.copies)
+
+    def _is_long_gone(self, host: Host) -> bool:
+        """Whether brokers have told each other by now that the machine is silent."""
+        return not host.is_up and self.sim.now - host.down_at > FORGOTTEN_SHARE * self.config.after
 
     # Brokers -------------------------------------------------------------------------------------------------
 
