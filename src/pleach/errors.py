@@ -216,6 +216,10 @@ class StandbyMessageError(PleachError):
     """Bytes between the machines of a view that are no message of theirs: the connection has to be closed."""
 
 
+class StandbyError(PleachError):
+    """This machine cannot do with a copy of a broker what an operator wants; the text says why."""
+
+
 class StoreError(PleachError):
     """An unusable data directory: in use, of another node, of a newer version, or damaged; the text has the remedy."""
 

@@ -132,3 +132,24 @@ def machines_of(broker):
     """The members of its view."""
     told = broker.told()
     return {display(machine) for machine in (told["machine"], *told["copies"], *told["witnesses"])}
+
+
+def test_two_machines_have_no_majority_and_an_operator_decides(tmp_path):
+    with machines(tmp_path) as start:
+        b, host = broker_and_hosts(start, "h")
+        s, p = subscriber_and_publisher(b)
+        with clients(s, p):
+            p.publish_all(range(10))
+            eventually(lambda: len(p.confirmed) == 10 and len(s.numbers()) == 10, pumping=[s, p])
+            status, refusal = host.post("/standby/promote", '{"broker": "b"}')
+            assert (status, "is heard here" in refusal) == (409, True)
+            b.kill()
+            eventually(lambda: host.post("/standby/promote", '{"broker": "b"}')[0] == 200)
+            again = eventually(lambda: host.promoted("b"))
+            b.restart()
+            eventually(lambda: again.is_covered)
+            s.moves_to(again)
+            p.moves_to(again)
+            p.publish_all(range(10, 20))
+            eventually(lambda: len(p.confirmed) == 20 and len(s.numbers()) == 20, pumping=[s, p])
+            assert s.numbers() == list(range(20))

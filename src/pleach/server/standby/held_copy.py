@@ -140,7 +140,8 @@ class HeldCopy:
                     self._keep(files)
                     self._write(message)
             case FillPart() | FillEnd():
-                if machine == self._source:
+                if self._may_fill(machine):
+                    self._source = machine
                     self._write(message)
             case SendFiles(files=files):
                 if self._may_fill(machine):

@@ -24,7 +24,7 @@ from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import Alive, Installed
 from pleach.core.standby.views import Machine, Register, View
-from pleach.errors import StoreError
+from pleach.errors import StandbyError, StoreError
 from pleach.server.bugs import watched
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
@@ -51,6 +51,10 @@ class Launcher(Protocol):
         """A broker may have to be launched soon."""
 
     def relax(self) -> None: ...
+
+    @property
+    def running(self) -> dict[Node, int]:
+        """Brokers, with the ids of their processes."""
 
     async def stop(self) -> None: ...
 
@@ -123,7 +127,8 @@ class StandbyHost:
         except StoreError as error:
             self.failed(broker, str(error))
             return
-        self._hold(place, self._member(broker, register=register, position=position), writer)
+        held = self._hold(place, self._member(broker, register=register, position=position), writer)
+        held.driver.perform(held.member.lost_track())  # what has come meanwhile was not taken
 
     def _member(self, broker: Node, **known: Any) -> StandbyMember:
         return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
@@ -196,6 +201,27 @@ class StandbyHost:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def decree(self, broker: Node) -> View:
+        """An operator says that the machine of a broker is lost, and that this one shall run it.
+
+        Raises StandbyError where this machine cannot.
+        """
+        held = self._held.get(broker)
+        if held is None:
+            raise StandbyError(f"no copy of {broker} is held here" + self._why_elsewhere(broker))
+        view = held.member.view
+        if view is None or held.member.position is None:
+            raise StandbyError(f"the copy of {broker} here is not whole")
+        if not held.is_alarmed:
+            raise StandbyError(f"{view.primary} runs {broker}, and is heard here: stop it first")
+        log.warning("an operator says that the machine of %s is lost", broker)
+        held.driver.perform(held.member.decree(held.driver.now))
+        assert held.member.view is not None
+        return held.member.view
+
+    def _why_elsewhere(self, broker: Node) -> str:
+        return f": {self._elsewhere[broker]}" if broker in self._elsewhere else ""
+
     # Time, and what operators see ----------------------------------------------------------------------------
 
     def tick(self) -> None:
@@ -220,5 +246,9 @@ class StandbyHost:
                 del self._launching[broker]
 
     def status(self) -> dict[str, object]:
-        """What is held here, by broker."""
-        return {broker: held.status() for broker, held in sorted(self._held.items())}
+        """Which machine this is, what it holds, and what it runs for others."""
+        return {
+            "machine": self._machine,
+            "holds": {broker: held.status() for broker, held in sorted(self._held.items())},
+            "runs": self._launcher.running,
+        }

@@ -155,9 +155,8 @@ class MemberLinks:
         self._receivers[broker] = receiver
 
     def detach(self, broker: Node) -> None:
+        """The routes stay: another receiver of this process may follow."""
         self._receivers.pop(broker, None)
-        for destination in [each for each in self._routes if each[0] == broker]:
-            del self._routes[destination]
 
     @property
     def connected(self) -> list[ProcessId]:

@@ -52,12 +52,12 @@ class PrimarySeat:
         files: Callable[[], BrokerFiles],
         on_deposed: Callable[[View], None],
         on_failed: Callable[[str], None],
-        holds: Callable[[], dict[str, object]] = dict,
+        host: Callable[[], dict[str, object]] = dict,
     ) -> None:
-        """`on_failed`: the disk has; why. `holds`: what this machine holds of other brokers, for operators."""
+        """`on_failed`: the disk has; why. `host`: what this machine holds of other brokers, for operators."""
         self.links = links
         self.files = files
-        self.holds = holds
+        self.host = host
         self.run = new_run()
         self.log: RecordLog | None = None  # since the store is open
         self.base = Position(0, 0)  # where the store was then

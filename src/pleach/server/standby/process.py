@@ -41,6 +41,7 @@ from pleach.server.standby.broker_files import files_of
 from pleach.server.standby.driving import keep_ticking
 from pleach.server.standby.host import StandbyHost
 from pleach.server.standby.host_port import HostPort
+from pleach.server.standby.host_site import HostSite, StandbyPages
 from pleach.server.standby.launch_settings import usable_port
 from pleach.server.standby.launcher import BrokerLauncher, Ended, LaunchingHost
 from pleach.server.standby.links import MemberLinks, ProcessId
@@ -60,7 +61,7 @@ class ProcessSettings:
         port = place.port or usable_port(place.host, 0)
         self.current = msgspec.structs.replace(settings, peer_listen=str(Address(place.host, port)))  # rule 2
         self._reload = reload
-        self._security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
+        self.security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
 
     @property
     def standby(self) -> StandbySettings:
@@ -72,8 +73,8 @@ class ProcessSettings:
     def reload(self) -> BrokerSettings:
         """Raises SettingsError."""
         self.current = msgspec.structs.replace(self._reload(), peer_listen=self.current.peer_listen)
-        if self._security is not None:
-            self._security.settings_applied()
+        if self.security is not None:
+            self.security.settings_applied()
         return self.current
 
     @property
@@ -82,10 +83,10 @@ class ProcessSettings:
         return self.current.advertise or self.current.peer_listen
 
     def dialling(self, name: Node) -> TlsSide | None:
-        return self._security.dialling(name) if self._security is not None else None
+        return self.security.dialling(name) if self.security is not None else None
 
     def listening(self) -> TlsSide | None:
-        return self._security.listening(Port.PEERS) if self._security is not None else None
+        return self.security.listening(Port.PEERS) if self.security is not None else None
 
     def links(self, name: Node, machine: Machine) -> MemberLinks:
         heartbeat = min(self.current.heartbeat, self.standby.after)
@@ -104,7 +105,7 @@ class PrimaryRun:
         *,
         on_ready: Callable[[BrokerReady], None],
         routes: Sequence[Route] = (),
-        holds: Callable[[], dict[str, object]] = dict,
+        host: Callable[[], dict[str, object]] = dict,
     ) -> None:
         self._settings = settings
         self._on_ready = on_ready
@@ -121,7 +122,7 @@ class PrimaryRun:
             files=lambda: files_of(settings.current),
             on_deposed=self._depose,
             on_failed=self._fail,
-            holds=holds,
+            host=host,
         )
         if member.register is None:
             self.seat.driver.perform(member.found(settings.address))
@@ -245,8 +246,8 @@ class MachineProcess:
             self._register,
             self._links,
             on_ready=self._on_ready,
-            routes=self._routes,
-            holds=self._host.status,
+            routes=[*self._routes, *StandbyPages(self._host).routes],
+            host=self._host.status,
         )
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
@@ -262,12 +263,15 @@ class MachineProcess:
         self._is_promoted = False
         self._wake.clear()
         port = HostPort(self._links, f"{settings.name} runs on another machine", tls=self._settings.listening)
+        site = HostSite(settings, self._host, self._settings.security)
         await port.listen(settings.peer_listen)
+        admin = await site.listen()
         if self._has_broker:
             self._host.take_up(settings.name)
-        self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, "", durable=True))
+        self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
         if not self._is_stopped:
             await self._wake.wait()
+        await site.close()
         await port.close()
 
     def _promoted(self, _view: View) -> None:

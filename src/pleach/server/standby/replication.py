@@ -236,7 +236,7 @@ class Replication(Feature):
             "serving": self._is_serving,
             "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
             "lacks_majority": member.lacks_majority(now),
-            "holds": self._seat.holds(),
+            **self._seat.host(),
         }
         return {"standby": told}
 
