@@ -16,7 +16,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -25,10 +25,14 @@ from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import Alive, Installed
 from pleach.core.standby.views import Machine, Register, View
 from pleach.errors import StandbyError, StoreError
+from pleach.net.addresses import BrokerAddresses
+from pleach.net.enquiry import Whereabouts
 from pleach.server.bugs import watched
+from pleach.server.links import Port
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
-from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin, HostIsHere
+from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
 from pleach.server.standby.replica_writer import ReplicaWriter
 
@@ -56,6 +60,9 @@ class Launcher(Protocol):
     def running(self) -> dict[Node, int]:
         """Brokers, with the ids of their processes."""
 
+    def addresses_of(self, broker: Node) -> BrokerAddresses | None:
+        """Where a broker is that runs here."""
+
     async def stop(self) -> None: ...
 
 
@@ -66,7 +73,7 @@ class Launching(NamedTuple):
     until: float
 
 
-class StandbyHost:
+class StandbyHost(MachineHost):
     def __init__(
         self,
         data_dir: Path,
@@ -79,6 +86,7 @@ class StandbyHost:
         on_own_promoted: Callable[[View], None] = lambda _: None,
     ) -> None:
         """`own`: the broker of this process, if it has one."""
+        super().__init__()
         self.links = links
         self._data_dir = data_dir
         self._machine = machine
@@ -234,6 +242,27 @@ class StandbyHost:
             self._launcher.prepare()
         else:
             self._launcher.relax()
+
+    def say_here(self, here: HostIsHere, joined: Iterable[str]) -> None:
+        """This machine runs no broker of its own: let others know of it, through whoever runs one."""
+        told = {machine: address for address in joined if (machine := self.links.machine_at(address))}
+        for held in self._held.values():
+            told |= held.member.view.addresses if held.member.view is not None else {}
+        for machine, address in told.items():
+            if machine != self._machine:
+                self.links.send(here.broker, machine, address, here)
+
+    def locate(self, broker: Node, port: Port) -> Whereabouts | None:
+        """Where a broker is that runs here, or the host of its primary, as far as the copy that is held here knows."""
+        places = self._launcher.addresses_of(broker)
+        if places is not None:
+            register = self._place(broker).register.load()
+            number = register.view.number if register is not None else 0
+            return Whereabouts(number, is_there=True, address=places.client if port is Port.CLIENTS else places.peer)
+        view = self._held[broker].member.view if broker in self._held else None
+        if view is None or view.primary == self._machine or port is Port.CLIENTS:
+            return None
+        return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:
         """Rule 2."""
