@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner, read_told
+from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner
+from pleach.client.broker_places import read_told
 from pleach.client.state_file import StateChange, StateFile
 from pleach.core.access.tenants import TENANT
 from pleach.core.client.machine import ClientMachine as Machine
@@ -36,9 +37,12 @@ from pleach.errors import AccessDeniedError, ClientError, ClientFencedError, Con
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
 from pleach.net.client_login import PLAIN, Entry
+from pleach.net.enquiry import enquiry
 
 if TYPE_CHECKING:
     from pleach.client.client import Client
+
+ENQUIRIES_PER_PATIENCE = 6  # how often others are asked for a silent broker, before its connection is given up
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +186,7 @@ class SessionDriver:
         endpoint = self._make_endpoint(remembered.broker)
         endpoint.recover(Saved(remembered.state, [], remembered.sessions), now=time.monotonic())
         self._confirmed, self._skip = self.session.received, remembered.skip
-        self._connections.begin_at(remembered.broker, self._told(remembered.broker))
+        self._connections.begin_at(remembered.broker, self._told(remembered.broker), remembered.places)
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
@@ -292,7 +296,8 @@ class SessionDriver:
         session, broker = self.session, self.machine.broker
         own = Progress.of(session)._replace(received=position)
         state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
-        self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed))
+        places = ",".join(map(str, self._connections.current.places.all))
+        self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed, places))
         self._skip = skip
 
     def _transmit(self, batch: Batch, position: int) -> None:
@@ -344,7 +349,14 @@ class SessionDriver:
             if self._endpoint is not None:
                 self._endpoint.tick(now=time.monotonic())
                 self.settle()
+                if self.session.silence(time.monotonic()) > self._options.patience / ENQUIRIES_PER_PATIENCE:
+                    self._look_elsewhere()
             self._connections.ping()
+
+    def _look_elsewhere(self) -> None:
+        """A broker that hangs, or whose machine is gone, ends no connection; another one may run elsewhere by now."""
+        question = enquiry(self._options.name, self._epoch, self.machine.broker)
+        self._connections.spawn(self._connections.look_elsewhere(question, self.session.peer_view))
 
     # Redirection ------------------------------------------------------------------------------------
 
@@ -384,6 +396,8 @@ class SessionDriver:
             return
         if isinstance(frame, Bye) and frame.why is ByeReason.ELSEWHERE:
             connection.told(read_told(frame.address))
+        if isinstance(frame, Hello) and frame.fallbacks:
+            connection.places.fall_back_on(frame.fallbacks)
         if self._endpoint is None and not self._meet(connection, frame):
             return
         assert self._endpoint is not None

@@ -10,8 +10,8 @@ peers the address is that for peers, on the port for clients that for clients.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NamedTuple
 
 from pleach.core.links.frames import ENQUIRY, Bye, ByeReason, Challenge, Frame, Hello
 from pleach.core.messages import Node
@@ -22,6 +22,7 @@ from pleach.net.connection import Connection, Handlers, open_connection
 from pleach.net.tls_layer import TlsSide
 
 ENQUIRY_SECONDS_MAX = 2.0
+ASKED_MAX = 32  # for one answer
 
 
 class Whereabouts(NamedTuple):
@@ -33,8 +34,8 @@ class Whereabouts(NamedTuple):
 
     def is_news_to(self, known: Whereabouts | None) -> bool:
         """Whether the broker is said to be where whoever knows this does not know it to be."""
-        if not self.is_there or known is None:
-            return self.is_there
+        if known is None:
+            return True
         return self.view > known.view or (self.view == known.view and self.address != known.address)
 
     def bye(self, wanted: Node) -> Bye:
@@ -64,6 +65,34 @@ def answer_enquiry(connection: Connection, wanted: Node, found: Whereabouts | No
     bye = found.bye(wanted) if found is not None else Bye(ByeReason.ELSEWHERE, f"where {wanted} is, is not known here")
     connection.send(bye)
     connection.close(bye.reason)
+
+
+async def search(
+    ask: Callable[[str], Coroutine[Any, Any, Whereabouts | None]],
+    addresses: Iterable[str],
+    is_news: Callable[[Whereabouts], bool],
+) -> Whereabouts | None:
+    """Ask at all addresses at once, and at those that the answers name; the first news count. None: there are none."""
+    to_ask = list(addresses)
+    asked: dict[str, None] = {}
+    asking: set[asyncio.Task[Whereabouts | None]] = set()
+    try:
+        while True:
+            for address in to_ask:
+                if address not in asked and len(asked) < ASKED_MAX:
+                    asked[address] = None
+                    asking.add(asyncio.create_task(ask(address)))
+            if not asking:
+                return None
+            done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            answers = [answer for task in done if (answer := task.result()) is not None]
+            news = [each for each in answers if each.is_there and is_news(each)]
+            if news:
+                return max(news)
+            to_ask = [each.address for each in answers if not each.is_there]
+    finally:
+        for task in asking:
+            task.cancel()
 
 
 async def enquire(

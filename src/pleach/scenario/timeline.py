@@ -24,11 +24,13 @@ from pleach.scenario.steps import (
     Corrupt,
     Crash,
     Cut,
+    Destroy,
     Drain,
     Exchange,
     Garble,
     Heal,
     MoveClient,
+    Partition,
     PublishStep,
     RemoveBroker,
     Restart,
@@ -67,6 +69,8 @@ class _World:
         self._down: set[str] = set()
         self._dead: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
+        self._has_standbys = scenario.standby is not None
+        self._machines = set(scenario.standby.machines) if scenario.standby else set()
         self._is_coloured = is_coloured(scenario)
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
@@ -83,6 +87,8 @@ class _World:
                 self._declare(step, path)
             case Crash() | Restart() | Corrupt():
                 self._strike_broker(step, path)
+            case Destroy() | Partition():
+                self._strike_machines(step, path)
             case Cut() | Heal() | Slow() | Garble():
                 self._need_link(step.link, (*path, "link"))
             case Drain():
@@ -142,7 +148,7 @@ class _World:
         self._need_broker(step.broker, where)
         match step:
             case Crash():
-                if step.broker in self._down:
+                if step.broker in self._down and not self._has_standbys:  # else it may run elsewhere by now
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 if step.for_good and not self._is_coloured:
                     reason = 'only a coloured network repairs itself after that; leave it out, or set kind = "coloured"'
@@ -156,9 +162,32 @@ class _World:
                 self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 
+    def _strike_machines(self, step: Destroy | Partition, path: Path) -> None:
+        if isinstance(step, Partition):
+            for i, side in enumerate(step.sides):
+                for j, name in enumerate(side):
+                    self._need_place(name, (*path, "sides", i, j))
+            return
+        if not self._has_standbys:
+            raise FlawError((*path, "do"), "what is destroyed needs a copy elsewhere; add [standby]")
+        if bool(step.broker) == bool(step.machine):
+            raise FlawError(path, "`destroy` has either a `broker`, for the machine where it runs, or a `machine`")
+        if step.broker:
+            self._need_broker(step.broker, (*path, "broker"))
+        elif step.machine not in self._machines:
+            known = instead(step.machine, self._machines)
+            raise FlawError((*path, "machine"), f"there is no machine {step.machine!r} in [standby]{known}")
+
+    def _need_place(self, name: str, path: Path) -> None:
+        known = {*self._brokers, *self._broker_of, *self._machines}
+        if name not in known:
+            raise FlawError(path, f"there is no broker, client or machine {name!r} by then{instead(name, known)}")
+
     def _check_backup(self, step: Restart, path: Path) -> None:
         if step.state_from is None:
             return
+        if self._has_standbys:
+            raise FlawError(path, "with [standby] an old state is no copy: it is refused; leave `state_from` out")
         if not self._finds_back:
             raise FlawError(path, "an old state needs repair; add [stabilise]")
         if step.state_from >= step.at:

@@ -8,19 +8,17 @@ So two neighbours find each other that were promoted at the same time, each know
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from pleach.core.messages import Node
 from pleach.errors import SettingsError
 from pleach.net.addresses import parse_address
-from pleach.net.enquiry import Whereabouts, enquire, enquiry
+from pleach.net.enquiry import Whereabouts, enquire, enquiry, search
 from pleach.net.tls_layer import TlsSide
 from pleach.server.links import Port
 from pleach.server.peer_directory import PeerDirectory
-
-ASKED_MAX = 32  # for one answer
 
 log = logging.getLogger(__name__)
 
@@ -37,28 +35,10 @@ class Enquiries:
 
     async def find(self, broker: Node) -> str:
         """Where a broker is by what others know that this one does not; empty: nobody knows more."""
-        known = self._directory.whereabouts(broker, Port.PEERS)
-        asked: dict[str, None] = {self._directory.places.peer: None}
-        asking: set[asyncio.Task[Whereabouts | None]] = set()
-        to_ask = self._directory.hosts_of(broker)
-        try:
-            while to_ask or asking:
-                for address in to_ask:
-                    if address not in asked and len(asked) < ASKED_MAX:
-                        asked[address] = None
-                        asking.add(asyncio.create_task(self._ask(broker, address)))
-                if not asking:
-                    break
-                done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-                answers = [answer for task in done if (answer := task.result()) is not None]
-                news = [each for each in answers if each.is_news_to(known)]
-                if news:
-                    return max(news).address
-                to_ask = [each.address for each in answers if not each.is_there]
-        finally:
-            for task in asking:
-                task.cancel()
-        return ""
+        known, own = self._directory.whereabouts(broker, Port.PEERS), self._directory.places.peer
+        hosts = [address for address in self._directory.hosts_of(broker) if address != own]
+        found = await search(partial(self._ask, broker), hosts, lambda each: each.is_news_to(known))
+        return found.address if found is not None else ""
 
     async def _ask(self, broker: Node, text: str) -> Whereabouts | None:
         try:

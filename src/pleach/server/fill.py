@@ -10,7 +10,8 @@ Rule 1: a chunk is read between two commits, and travels after the records befor
         So what the replica has of the ranges that were read is what the store has at this point of the stream.
 Rule 2: rows whose keys are above the highest of the table at the first chunk come by records. So a fill ends, however
         much is committed meanwhile.
-Rule 3: the last chunk says how many rows each table has: a chunk that is missing is noticed.
+Rule 3: the last chunk says how many rows each table has: a chunk that is missing is noticed. A row carries the checksum
+        with which it lies on disk: damage is noticed, on the way or at the store.
 """
 
 from __future__ import annotations
@@ -33,17 +34,16 @@ from pleach.server.records import (
     OutboxRow,
     SessionsRow,
     check_rows,
-    sealed,
-    unsealed,
 )
 
-CHUNK_BYTES = 1_048_576  # about; a row that is larger is a chunk by itself
-CHUNK_ROWS_MAX = 4_000  # so that small rows do not keep a commit waiting
-ROW_BYTES = 64  # of a row besides its blobs, about
+CHUNK_BYTES = 262_144  # about, so that no commit waits for long; a row that is larger is a chunk by itself
+CHUNK_ROWS_MAX = 1_000  # likewise, for rows that are small
+ROW_BYTES = 64  # of a row besides its payload, about
 
 WHOLE_TABLES = ("node", "forgotten", "made_with")
 TABLES_BY_ID = ("sessions", "journal", "outbox")
 COPIED_TABLES = (*WHOLE_TABLES, *TABLES_BY_ID)
+PAYLOAD = 2  # the column of journal and outbox that may be large; of sessions it is a number
 
 
 class RowsChunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -78,7 +78,7 @@ _decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {
 def decode_chunk(data: Annotated[bytes, "from a peer"]) -> Chunk:
     """Raises RecordError."""
     try:
-        return _chunk_decoder.decode(unsealed(data))
+        return _chunk_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no chunk of a fill: {error}") from None
 
@@ -110,7 +110,7 @@ class Fill:
             if chunk is None:
                 return None
             self.position = chunk.position
-            return sealed(_encode(chunk))
+            return _encode(chunk)
 
     def _read(self) -> Iterator[Chunk]:
         ends = {table: self._end(table) for table in TABLES_BY_ID}
@@ -139,7 +139,7 @@ class Fill:
         cursor = self._database.sql.execute(query, (after, end))
         for row in cursor:
             rows.append(row)
-            size += ROW_BYTES + sum(len(value) for value in row if isinstance(value, bytes))
+            size += ROW_BYTES + (len(row[PAYLOAD]) if isinstance(row[PAYLOAD], bytes) else 0)
             if size >= CHUNK_BYTES:
                 break
         cursor.close()  # a statement that is not at its end would keep the log from being copied

@@ -16,7 +16,6 @@ from pleach.core.effects import Send
 from pleach.core.messages import BrokerLocation, FallbackBrokers, HostLocation, LocationReport, Node
 from pleach.core.standby.views import Machine
 from pleach.server.feature import Feature
-from pleach.server.links import Wire
 from pleach.server.parts import NodeParts
 
 NOTHING = LocationReport({}, {})
@@ -29,7 +28,6 @@ class LocationReports(Feature):
         self._known = parts.directory.known
         self._since = time.time_ns()
         self._told: dict[Node, tuple[int, LocationReport]] = {}  # per neighbour: its epoch, and all that it was told
-        self._fallbacks: dict[Node, tuple[Wire, FallbackBrokers]] = {}  # per client: its connection, and what was sent
 
     def announce(self, machine: Machine, host: HostLocation) -> None:
         """A machine has said that it may hold copies of brokers."""
@@ -45,7 +43,7 @@ class LocationReports(Feature):
             if self._links.is_up(peer) and self._is_of_use(peer):
                 self._tell(peer, everything, now)
         if self._directory.view is not None:
-            self._tell_clients(FallbackBrokers(self._directory.fallbacks), now)
+            self._tell_clients(self._directory.fallbacks, now)
 
     def _is_of_use(self, peer: Node) -> bool:
         """Rule 3."""
@@ -70,10 +68,11 @@ class LocationReports(Feature):
         if brokers or hosts:
             self._endpoint.perform([Send(peer, LocationReport(brokers, hosts))], now=now)
 
-    def _tell_clients(self, fallback: FallbackBrokers, now: float) -> None:
-        """All that are connected, once on each connection, and whenever it has changed."""
-        links, before = self._links, self._fallbacks
-        here = [client for client in self._broker.sessions.clients if client in links and links.is_up(client)]
-        self._fallbacks = {client: (links[client].wire, fallback) for client in here}
-        new = [client for client in here if before.get(client) != self._fallbacks[client]]
-        self._endpoint.perform([Send(client, fallback) for client in new], now=now)
+    def _tell_clients(self, addresses: list[str], now: float) -> None:
+        """Those that are connected, and whom their broker's Hello or a later message has told otherwise."""
+        here = [client for client in self._broker.sessions.clients if client in self._links]
+        for client in filter(self._links.is_up, here):
+            own = self._endpoint.sessions[client].introduction
+            if own.fallbacks != addresses:
+                own.fallbacks = addresses
+                self._endpoint.perform([Send(client, FallbackBrokers(addresses))], now=now)

@@ -5,8 +5,8 @@
     │ (outbox)  (sessions)    (rows, rows, rows)  …       │         │           │ state, or nothing  │   each batch
     └─────────────────────────────────────────────────────┴─────────┴───────────┴────────────────────┘
 
-Rule 1: a row carries the checksum with which it lies on disk: a replica checks it, and writes it as it is. A checksum
-        of the whole record ends it, so that what is deleted is covered, too.
+Rule 1: a row carries the checksum with which it lies on disk: a replica checks it, and writes it as it is. `seal` is
+        the checksum of these, and of the keys of what is deleted: payloads are not read twice for it.
 Rule 2: deletions come before insertions, so that what goes makes room for what comes.
 Rule 3: a record with a state replaces the state, and the whole journal.
 Rule 4: written to what its commit found, a record deletes and updates rows that are there, and inserts rows that are
@@ -20,7 +20,6 @@ import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from struct import Struct
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -31,7 +30,6 @@ from pleach.disk.checked_tables import checked, is_sound
 from pleach.errors import RecordError
 from pleach.server.outboxes import OutboxChange, Row, encode_recipients
 
-_SEAL = Struct(">I")
 INTEGER_MAX = 2**63 - 1  # of the database
 BLOB_BYTES_MAX = 1_000_000_000 - 1_000  # of a row of the database, about
 
@@ -86,6 +84,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     journal: list[JournalRow] = []
     made_with: list[MadeWithRow] = []
     node: NodeRow | None = None
+    seal: Checksum = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -93,31 +92,26 @@ _decoder = msgspec.msgpack.Decoder(Record)
 
 
 def encode_record(record: Record) -> bytes:
-    return sealed(_encode(record))
+    return _encode(msgspec.structs.replace(record, seal=_seal(record)))
 
 
 def decode_record(data: Annotated[bytes, "from a peer"]) -> Record:
     """Raises RecordError."""
     try:
-        record = _decoder.decode(unsealed(data))
+        record = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no record of a store: {error}") from None
+    if record.seal != _seal(record):
+        raise RecordError("a record was damaged on its way: its checksum is wrong")
     for table, rows in _rows(record):
         check_rows(table, rows)
     return record
 
 
-def sealed(data: bytes) -> bytes:
-    """Bytes with their checksum."""
-    return data + _SEAL.pack(zlib.crc32(data))
-
-
-def unsealed(data: bytes) -> memoryview:
-    """Raises RecordError where the checksum is wrong."""
-    body, seal = memoryview(data)[: -_SEAL.size], data[-_SEAL.size :]
-    if len(data) < _SEAL.size or _SEAL.unpack(seal)[0] != zlib.crc32(body):
-        raise RecordError(f"{len(data):,} bytes were damaged on their way: their checksum is wrong")
-    return body
+def _seal(record: Record) -> int:
+    """Of a record whose rows are sound."""
+    deleted = [(step.finished, step.ended) for step in record.steps]
+    return zlib.crc32(_encode((deleted, [[row[-1] for row in rows] for _, rows in _rows(record)])))
 
 
 def check_rows(table: str, rows: Iterable[Sequence[Any]]) -> None:

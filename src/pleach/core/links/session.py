@@ -226,6 +226,10 @@ class Session:
             return [Transmit(Ping())]
         return []
 
+    def silence(self, now: float) -> float:
+        """For how long nothing was heard on a connection that is up."""
+        return now - self._heard_at if self.phase is SessionPhase.UP else 0.0
+
     def receive(self, frame: Frame, *, now: float) -> Sequence[SessionEffect]:
         self._heard_at = now
         match self.phase, frame:

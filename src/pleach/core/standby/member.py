@@ -137,6 +137,9 @@ class StandbyMember:
         live = [each for each in self.register.view.members if not self._is_silent(each, now)]
         return len(live) < self.register.view.majority
 
+    def takes_fill_of(self, machine: Machine, number: int) -> bool:
+        return self.register is None or (machine == self.register.view.primary and number == self.number)
+
     def _is_silent(self, machine: Machine, now: float) -> bool:
         return machine != self.machine and now - self.heard.get(machine, self._since) >= self.config.after
 
