@@ -249,10 +249,25 @@ class Replication(Feature):
             "filling": sorted(each for each, follower in self._followers.items() if follower.is_filling),
             "serving": self._is_serving,
             "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
+            "silent": self._silent(now),
+            "covered": self._is_covered(now),
             "lacks_majority": member.lacks_majority(now),
             **self._seat.host.status(),
         }
         return {"standby": told}
+
+    def _silent(self, now: float) -> list[Machine]:
+        view, timing = self.member.view, self.member.timing
+        members = view.members if view else ()
+        return [each for each in members if each != self.member.machine and timing.is_silent(each, now)]
+
+    def _is_covered(self, now: float) -> bool:
+        """Whether machines may be lost now: all copies but one, and nothing with them."""
+        view, wanted = self.member.view, self.member.config.copies
+        if view is None or not self._is_serving or self._silent(now):
+            return False
+        is_full = len(view.copies) >= wanted and len(view.members) >= 2 * wanted - 1
+        return is_full and all(self._lag(each, now) is not None for each in view.standbys)
 
     def _copy(self, machine: Machine, now: float) -> dict[str, object]:
         lag, heard = self._lag(machine, now), self.member.heard.get(machine)
