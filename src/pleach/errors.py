@@ -217,7 +217,11 @@ class StandbyMessageError(PleachError):
 
 
 class StandbyError(PleachError):
+<<<<<<< HEAD
+    """This machine cannot do with a copy of a broker what an operator wants; the text says why."""
+=======
     """A simulated run in which the rules of standbys do not hold: what was confirmed is not where it must be."""
+>>>>>>> main
 
 
 class StoreError(PleachError):
