@@ -212,16 +212,16 @@ class FrameError(PleachError):
     """Bytes on a connection that are not a frame: the connection has to be closed."""
 
 
+class PromotionError(PleachError):
+    """A machine cannot run a broker from its copy, as an operator wants; the text says why."""
+
+
 class StandbyMessageError(PleachError):
     """Bytes between the machines of a view that are no message of theirs: the connection has to be closed."""
 
 
 class StandbyError(PleachError):
-<<<<<<< HEAD
-    """This machine cannot do with a copy of a broker what an operator wants; the text says why."""
-=======
     """A simulated run in which the rules of standbys do not hold: what was confirmed is not where it must be."""
->>>>>>> main
 
 
 class StoreError(PleachError):

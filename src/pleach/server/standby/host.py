@@ -24,7 +24,7 @@ from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import Alive, Installed
 from pleach.core.standby.views import Machine, Register, View
-from pleach.errors import StandbyError, StoreError
+from pleach.errors import PromotionError, StoreError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.enquiry import Whereabouts
 from pleach.server.bugs import watched
@@ -212,16 +212,16 @@ class StandbyHost(MachineHost):
     def decree(self, broker: Node) -> View:
         """An operator says that the machine of a broker is lost, and that this one shall run it.
 
-        Raises StandbyError where this machine cannot.
+        Raises PromotionError where this machine cannot.
         """
         held = self._held.get(broker)
         if held is None:
-            raise StandbyError(f"no copy of {broker} is held here" + self._why_elsewhere(broker))
+            raise PromotionError(f"no copy of {broker} is held here" + self._why_elsewhere(broker))
         view = held.member.view
         if view is None or held.member.position is None:
-            raise StandbyError(f"the copy of {broker} here is not whole")
+            raise PromotionError(f"the copy of {broker} here is not whole")
         if not held.is_alarmed:
-            raise StandbyError(f"{view.primary} runs {broker}, and is heard here: stop it first")
+            raise PromotionError(f"{view.primary} runs {broker}, and is heard here: stop it first")
         log.warning("an operator says that the machine of %s is lost", broker)
         held.driver.perform(held.member.decree(held.driver.now))
         assert held.member.view is not None
