@@ -93,7 +93,7 @@ def promote(
     elif answer.is_ok:
         Console().print(f"{escape(broker)} runs there, in view {answer.value['view']}", highlight=False)
     else:
-        reason = escape(str(answer.value.get("reason", answer.value)))
+        reason = escape(str(answer.value.get("error", answer.value)))
         Console(stderr=True).print(f"[red]refused[/]: {reason}", highlight=False)
     if not answer.is_ok:
         raise typer.Exit(EXIT_REFUSED)

@@ -47,7 +47,7 @@ async def move_broker(
         raise SurveyError(f"{broker} cannot be moved", "it does not answer, or it has no standbys: see [standby]")
     answer = await ask(found.admin[broker], "/standby/move", {"to": to})
     if not answer.is_ok:
-        return MoveEnd(None, str(answer.value.get("reason", answer.value)))
+        return MoveEnd(None, str(answer.value.get("error", answer.value)))
     deadline, phase = time.monotonic() + seconds_max, ""
     while time.monotonic() < deadline:
         await asyncio.sleep(POLL_SECONDS)

@@ -14,14 +14,13 @@ import msgspec
 
 from pleach.access.principals import Verb
 from pleach.core.messages import Node
-from pleach.errors import StandbyError
+from pleach.errors import PromotionError
 from pleach.operate.operation import OperationState
 from pleach.server.http.operations import Name
 from pleach.server.http.page import HttpResponse, failure, json_page, posted
 from pleach.server.http.routes import Route, posts
 from pleach.server.standby.replication import Replication
 
-NO_STANDBYS = "it has no standbys, and moves nowhere"
 REMEDY = "give it a table [standby], and the address of a host of copies; /status says what is known"
 
 
@@ -39,10 +38,14 @@ class BrokerMovePages:
         return (posts("/standby/move", Verb.REWEAVE, posted(MoveBody, self._move)),)
 
     async def _move(self, body: MoveBody) -> HttpResponse:
+        if self._replication is None:
+            return _refused(f"{self._name} has no standbys, and moves nowhere")
         try:
-            if self._replication is None:
-                raise StandbyError(f"{self._name}: {NO_STANDBYS}")
             self._replication.move_to(body.to)
-        except StandbyError as error:
-            return failure(HTTPStatus.CONFLICT, REMEDY, str(error), state=OperationState.REFUSED)
+        except PromotionError as error:
+            return _refused(str(error))
         return json_page(HTTPStatus.OK, {"broker": self._name, "to": body.to})
+
+
+def _refused(reason: str) -> HttpResponse:
+    return failure(HTTPStatus.CONFLICT, REMEDY, reason, state=OperationState.REFUSED)

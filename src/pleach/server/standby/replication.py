@@ -27,7 +27,7 @@ from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View, ViewNumber
-from pleach.errors import StandbyError
+from pleach.errors import PromotionError
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.links import Port
 from pleach.server.metrics import MetricSample
@@ -92,15 +92,15 @@ class Replication(Feature):
             self._driver.perform(self._move.effects(now))
 
     def move_to(self, to: str) -> None:
-        """Move the broker to the machine whose host process is called so, or listens there. Raises StandbyError."""
+        """Move the broker to the machine whose host process is called so, or listens there. Raises PromotionError."""
         hosts = {display(machine): host.address for machine, host in self._directory.known.hosts.items()}
         address = hosts.get(to, to if ":" in to else "")
         if not address:
-            raise StandbyError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")
+            raise PromotionError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")
         if address == (self._seat.host.address or self._directory.places.peer):
-            raise StandbyError(f"{self._name} runs there already")
+            raise PromotionError(f"{self._name} runs there already")
         if not self._is_serving:
-            raise StandbyError(f"{self._name} {self._why_not_serving()}: it cannot be moved before that")
+            raise PromotionError(f"{self._name} {self._why_not_serving()}: it cannot be moved before that")
         self._move = BrokerMove(address, self.member, self._seat.links.machine_at, self._driver.now)
 
     def meet_host(self, machine: Machine, host: HostLocation) -> None:
