@@ -99,7 +99,7 @@ def features_of(
 ) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
     settings = parts.settings()
-    absent = AbsentClients(parts)
+    absent, reports = AbsentClients(parts), LocationReports(parts)
     leaving = Leaving(parts, absent, on_end)
     security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
     door = _client_door(parts, settings, security)
@@ -107,7 +107,7 @@ def features_of(
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
-        Replication(parts, seat, CandidateMachines(parts.settings, seat.links)) if seat else None,
+        _replication(parts, seat, reports) if seat else None,
         security,
         _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
@@ -116,7 +116,7 @@ def features_of(
         quotas,
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
-        LocationReports(parts),
+        reports,
         RingMember(parts, settings.ring, leaving, security) if settings.ring else None,
         leaving,
         absent,
@@ -127,6 +127,11 @@ def features_of(
         InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
+
+
+def _replication(parts: NodeParts, seat: PrimarySeat, reports: LocationReports) -> Replication:
+    candidates = CandidateMachines(seat.member, parts.directory, parts.broker.router, seat.links, parts.settings)
+    return Replication(parts, seat, candidates, reports.announce)
 
 
 def _dialling(parts: NodeParts, dial: Dial, security: TransportSecurity | None) -> Dialling:

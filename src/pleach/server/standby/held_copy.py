@@ -35,6 +35,7 @@ from pleach.server.standby.messages import (
     FillPart,
     FillRefused,
     FillTaken,
+    HostIsHere,
     SendFiles,
 )
 from pleach.server.standby.registers import RegisterFile, replace_file
@@ -140,12 +141,13 @@ class HeldCopy:
                     self._keep(files)
                     self._write(message)
             case FillPart() | FillEnd():
-                if machine == self._source:
+                if self._may_fill(machine):
+                    self._source = machine
                     self._write(message)
             case SendFiles(files=files):
                 if self._may_fill(machine):
                     self._keep(files)
-            case FillTaken() | FillRefused():
+            case FillTaken() | FillRefused() | HostIsHere():
                 pass  # for a primary
             case _:
                 if isinstance(message, Append):

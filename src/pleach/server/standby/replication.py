@@ -16,8 +16,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from pleach.core.links.frames import ByeReason, Hello
+from pleach.core.messages import HostLocation
 from pleach.core.standby.composition import COPIES_MIN, Candidate
 from pleach.core.standby.effects import CatchUp, Confirm, Depose, Discard, MemberEffect, Serve
 from pleach.core.standby.leadership import NOT_CAUGHT_UP
@@ -44,13 +46,19 @@ from pleach.server.standby.registers import display
 
 log = logging.getLogger(__name__)
 
+Announce: TypeAlias = Callable[[Machine, HostLocation], None]
+
 
 class Replication(Feature):
-    def __init__(self, parts: NodeParts, seat: PrimarySeat, candidates: Callable[[], Sequence[Candidate]]) -> None:
-        """`candidates`: machines for copies, the best first."""
+    def __init__(
+        self, parts: NodeParts, seat: PrimarySeat, candidates: Callable[[], Sequence[Candidate]], announce: Announce
+    ) -> None:
+        """`candidates`: machines for copies, the best first. `announce`: tell the other brokers of a machine."""
         assert seat.log is not None, "the store was opened"
         self._log = seat.log
-        self._seat, self._candidates = seat, candidates
+        self._seat, self._candidates, self._announce = seat, candidates, announce
+        self._zone = parts.settings().zone
+        parts.directory.ask_host = seat.host.locate
         self._name, self._outgoing, self._directory = parts.broker.name, parts.committer.outgoing, parts.directory
         self._disk = parts.committer.await_copies(self._written)
         self._driver = seat.driver
@@ -68,12 +76,18 @@ class Replication(Feature):
 
     def start(self) -> None:
         """The process listens."""
+        address = self._seat.host.address or self._directory.places.peer
+        self.meet_host(self.member.machine, HostLocation(time.time_ns(), address, self._zone))
         self._driver.perform(self.member.lead(self._seat.base, self._seat.run))
         self._written(self._disk.store.position)
 
     def before_member_tick(self) -> None:
         self.member.candidates = tuple(self._candidates())
         self._note_view()
+
+    def meet_host(self, machine: Machine, host: HostLocation) -> None:
+        """A machine may hold copies."""
+        self._announce(machine, host)
 
     def overtaken(self, number: ViewNumber) -> None:
         """A neighbour knows a newer view: the members do, too, if there is one."""
@@ -236,7 +250,7 @@ class Replication(Feature):
             "serving": self._is_serving,
             "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
             "lacks_majority": member.lacks_majority(now),
-            "holds": self._seat.holds(),
+            **self._seat.host.status(),
         }
         return {"standby": told}
 
