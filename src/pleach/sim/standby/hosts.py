@@ -272,6 +272,7 @@ class Host:
     def go_down(self) -> None:
         """All processes end; of the last commits that were not confirmed, some are not on the disk yet."""
         self.is_up, self.down_at = False, self._standbys.sim.now
+        self._standbys.forget_later()
         for broker, running in list(self.running.items()):
             self.stop(broker)
             leadership = self.members[broker].leadership
@@ -284,6 +285,7 @@ class Host:
     def come_up(self) -> None:
         """Start again from the disk: members, and the brokers whose primary this machine was."""
         self.is_up = True
+        self._standbys.machines_changed()
         for broker in self.disk.registers:
             if self.member(broker).is_primary:
                 self._standbys.later(self._standbys.start_seconds(), partial(self.start, broker))
