@@ -53,6 +53,7 @@ class Standbys:
         self.hosts: dict[Machine, Host] = {}  # also those that are gone
         self.brokers: dict[Node, ReplicatedBroker] = {}
         self.destroyed: dict[Machine, None] = {}
+        self._left: dict[Node, int] = {}  # the last views of brokers that have left for good
         self.tree = tree_of(self.scenario)
         self._run = run
         self._views: dict[Node, View] = {}  # the newest of each broker
@@ -94,7 +95,7 @@ class Standbys:
             self.sim.link(OPERATOR, broker, (0.0, 0.0))
         host.disk.copies[broker] = BEGINNING
         member = host.member(broker)
-        host.carry_out(member, member.found(""))
+        host.carry_out(member, member.found("", self._left.get(broker, 0) + 1))
         host.start(broker)
 
     def _add_host(self, machine: Machine) -> Host:
@@ -349,7 +350,7 @@ class Standbys:
         host.stop(name)
         for each in self.hosts.values():
             each.forget(name)
-        del self._views[name]
+        self._left[name] = self._views.pop(name).number
         if not host.running:
             host.is_leaving = True
             self.machines_changed()
