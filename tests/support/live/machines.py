@@ -160,6 +160,11 @@ class Machines:
         host = host_of(address)
         return next((name for name, machine in self.all.items() if machine.host == host), "")
 
+    def copy_of(self, found: Survey, broker: str) -> str:
+        """The machine with a broker's first copy besides its own."""
+        copies = found.found[broker].raw["standby"]["copies"]
+        return self.machine_of(next(iter(copies.values()))["address"])
+
     def client_address(self, name: str) -> str:
         return f"pleach://{self.all[name].ports['client']}"
 

@@ -150,7 +150,7 @@ class Crashes:
         victim = self._victim(point, found, broker)
         at_copy = point.message in ("standby.Append", "standby.Append#7")
         home = self._home(found, broker)
-        machine = self._copy(found, broker) if at_copy else home
+        machine = self._machines.copy_of(found, broker) if at_copy else home
         process = machine if at_copy else broker
         self._arm({machine: process}, point, victim)
         asked = asyncio.ensure_future(operation.carry_out())
@@ -187,7 +187,7 @@ class Crashes:
 
     async def _fill(self, point: Point, found: Survey, broker: str) -> None:
         """A copy is lost; whoever is to become one instead is lost, too, before it is one."""
-        home, copy = self._home(found, broker), self._copy(found, broker)
+        home, copy = self._home(found, broker), self._machines.copy_of(found, broker)
         await self._bury(copy)
         others = [machine for machine in self._machines.all if machine != home]
         own = {machine: self._group(machine) for machine in others}
@@ -205,16 +205,12 @@ class Crashes:
     def _home(self, found: Survey, broker: str) -> str:
         return self._machines.machine_of(found.admin[broker])
 
-    def _copy(self, found: Survey, broker: str) -> str:
-        _primary, copy, *_ = found.found[broker].raw["standby"]["copies"]
-        return self._machines.machine_of(copy["address"])
-
     def _victim(self, point: Point, found: Survey, broker: str) -> str:
         match point.victim:
             case "broker":
                 return self._home(found, broker)
             case "standby":
-                return self._copy(found, broker)
+                return self._machines.copy_of(found, broker)
             case _:
                 neighbours = sorted(found.found[broker].neighbours) or [broker]
                 return self._home(found, self._rng.choice(neighbours))
