@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Alive, Installed
+from pleach.core.standby.messages import Alive, ViewInstalled
 from pleach.core.standby.views import Machine, Register, View
 from pleach.errors import PromotionError, StoreError
 from pleach.net.addresses import BrokerAddresses
@@ -152,7 +152,7 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
-        is_first = isinstance(message, Alive | Installed)
+        is_first = isinstance(message, Alive | ViewInstalled)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
         return self._hold(self._place(broker), self._member(broker))
