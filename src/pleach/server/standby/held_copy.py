@@ -271,11 +271,15 @@ class HeldCopy:
         return self.driver.now - self._met_at > UNHEARD_SECONDS_MAX
 
     @property
+    def may_be_promoted(self) -> bool:
+        """Whether this machine could run the broker from the copy that it has."""
+        return self.member.is_standby and self.member.position is not None
+
+    @property
     def is_alarmed(self) -> bool:
         """Whether this machine may have to run the broker soon."""
-        member = self.member
-        is_copy = member.is_standby and member.position is not None
-        return is_copy and member.timing.is_primary_silent(self.driver.now, patience=ALARM_PATIENCE)
+        is_silent = self.member.timing.is_primary_silent(self.driver.now, patience=ALARM_PATIENCE)
+        return self.may_be_promoted and is_silent
 
     def status(self) -> dict[str, object]:
         member, view = self.member, self.member.view
