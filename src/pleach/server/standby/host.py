@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Alive, Installed
+from pleach.core.standby.messages import Alive, ViewInstalled
 from pleach.core.standby.views import Machine, Register, View
 from pleach.errors import PromotionError, StoreError
 from pleach.net.addresses import BrokerAddresses
@@ -152,7 +152,7 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
-        is_first = isinstance(message, Alive | Installed | FillBegin)
+        is_first = isinstance(message, Alive | ViewInstalled | FillBegin)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
         return self._hold(self._place(broker), self._member(broker))
@@ -238,8 +238,8 @@ class StandbyHost(MachineHost):
             held.tick()
             if held.is_forgettable and held.member.broker in self._held:
                 self._let_go(held.member.broker)
-        if any(held.is_alarmed for held in self._held.values()):
-            self._launcher.prepare()
+        if any(held.may_be_promoted for held in self._held.values()):
+            self._launcher.prepare()  # half a second of work, which nobody should have to wait for then
         else:
             self._launcher.relax()
 
