@@ -238,8 +238,8 @@ class StandbyHost(MachineHost):
             held.tick()
             if held.is_forgettable and held.member.broker in self._held:
                 self._let_go(held.member.broker)
-        if any(held.is_alarmed for held in self._held.values()):
-            self._launcher.prepare()
+        if any(held.may_be_promoted for held in self._held.values()):
+            self._launcher.prepare()  # half a second of work, which nobody should have to wait for then
         else:
             self._launcher.relax()
 

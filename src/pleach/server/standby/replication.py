@@ -27,6 +27,7 @@ from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View, ViewNumber
+from pleach.errors import PromotionError
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.links import Port
 from pleach.server.metrics import MetricSample
@@ -40,6 +41,7 @@ from pleach.server.standby.messages import (
     FillTaken,
     SendFiles,
 )
+from pleach.server.standby.moving import BrokerMove
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.record_log import Lag, LoggedRecord
 from pleach.server.standby.registers import display
@@ -65,6 +67,7 @@ class Replication(Feature):
         self._followers: dict[Machine, Follower] = {}
         self._is_whole = False  # all copies had what this primary had when it began
         self._is_serving = False
+        self._move: BrokerMove | None = None  # to another machine, as an operator has asked
         self._note_view()
         seat.role = self
 
@@ -82,8 +85,23 @@ class Replication(Feature):
         self._written(self._disk.store.position)
 
     def before_member_tick(self) -> None:
-        self.member.candidates = tuple(self._candidates())
+        usual, now = self._candidates(), self._driver.now
+        self.member.candidates = tuple(self._move.candidates(usual, now) if self._move is not None else usual)
         self._note_view()
+        if self._move is not None:
+            self._driver.perform(self._move.effects(now))
+
+    def move_to(self, to: str) -> None:
+        """Move the broker to the machine whose host process is called so, or listens there. Raises PromotionError."""
+        hosts = {display(machine): host.address for machine, host in self._directory.known.hosts.items()}
+        address = hosts.get(to, to if ":" in to else "")
+        if not address:
+            raise PromotionError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")
+        if address == (self._seat.host.address or self._directory.places.peer):
+            raise PromotionError(f"{self._name} runs there already")
+        if not self._is_serving:
+            raise PromotionError(f"{self._name} {self._why_not_serving()}: it cannot be moved before that")
+        self._move = BrokerMove(address, self.member, self._seat.links.machine_at, self._driver.now)
 
     def meet_host(self, machine: Machine, host: HostLocation) -> None:
         """A machine may hold copies."""
@@ -250,6 +268,7 @@ class Replication(Feature):
             "serving": self._is_serving,
             "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
             "lacks_majority": member.lacks_majority(now),
+            "moving": self._move.status() if self._move is not None else None,
             **self._seat.host.status(),
         }
         return {"standby": told}
