@@ -212,6 +212,10 @@ class FrameError(PleachError):
     """Bytes on a connection that are not a frame: the connection has to be closed."""
 
 
+class PromotionError(PleachError):
+    """A machine cannot run a broker, or a broker cannot move to it, as an operator wants; the text says why."""
+
+
 class StandbyMessageError(PleachError):
     """Bytes between the machines of a view that are no message of theirs: the connection has to be closed."""
 

@@ -1,5 +1,8 @@
 """Where a client looks for its broker, in which order, and for how long at each place."""
 
+import asyncio
+
+from pleach.client.broker_connections import BrokerConnections, ConnectionOwner
 from pleach.client.broker_places import ATTEMPT_SECONDS_MAX, ATTEMPT_SECONDS_MIN, BrokerPlaces, read_told
 from pleach.net.addresses import ADDRESSES_MAX, Address
 
@@ -49,3 +52,16 @@ def test_there_is_a_bound():
 
 def test_what_is_unreadable_is_no_place():
     assert read_told("nonsense") == read_told("") == ()
+
+
+def test_whoever_is_redirected_keeps_the_places_that_it_knows_until_it_is_told_others():
+    async def story():
+        nothing = lambda *_: None  # noqa: E731
+        connections = BrokerConnections("me", [A], ConnectionOwner(nothing, nothing, nothing, nothing))
+        connections.current.peer = "a"
+        connections.current.places.fall_back_on([str(C)])
+        connections.go_to("b", str(B))
+        assert connections.current.places.all == [B, A, C]
+        await connections.cancel_tasks()
+
+    asyncio.run(story())

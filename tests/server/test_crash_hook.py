@@ -15,6 +15,7 @@ def deaths(monkeypatch):
     """What would have been killed."""
     found = []
     monkeypatch.setattr(os, "kill", lambda pid, number: found.append((pid, number)))
+    monkeypatch.setattr(os, "killpg", lambda group, number: found.append(("group", group, number)))
     return found
 
 
@@ -60,17 +61,17 @@ def test_soon_is_after_the_message_is_handled(deaths, monkeypatch):
     assert len(deaths) == 1
 
 
-def test_a_file_tells_the_process_and_the_moment_while_it_runs_and_one_dies_once(deaths, tmp_path):
+def test_a_file_tells_the_process_and_the_moment_while_it_runs_and_whom_to_kill_once(deaths, tmp_path):
     file = tmp_path / "moment"
     b, c = (CrashHook(name, f"@{file}") for name in "bc")
     passed(b, "Swap")
-    file.write_text("b Swap#2:after\n")
+    file.write_text("b Swap#2:after 4711\n")
     for hook in (c, b, c):  # what came before it was told does not count
         passed(hook, "Swap")
     assert not deaths
     assert file.exists()
     passed(b, "Swap")
-    assert len(deaths) == 1
+    assert deaths == [("group", 4711, signal.SIGKILL)]
     assert not file.exists()
     passed(b, "Swap")
     assert len(deaths) == 1

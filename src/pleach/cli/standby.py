@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from pleach.cli.actions import with_actions
 from pleach.server.settings import BrokerSettings, load_settings
 
 
@@ -21,6 +22,7 @@ def standby(
     peer_listen: Annotated[str | None, typer.Option(help="HOST:PORT for brokers that have copies here.")] = None,
     admin_listen: Annotated[str | None, typer.Option(help="HOST:PORT for /healthz /readyz /status.")] = None,
     advertise: Annotated[str | None, typer.Option(help="HOST:PORT that brokers dial.")] = None,
+    join: Annotated[str | None, typer.Option(help="HOST:PORT[,HOST:PORT] of brokers, for neighbours.")] = None,
     after: Annotated[float | None, typer.Option(help="Seconds of silence until a copy takes over.")] = None,
     zone: Annotated[str | None, typer.Option(help="Location: copies are in another zone, if there is one.")] = None,
     tls: Annotated[Path | None, typer.Option(help="Files of `pleach certs broker`: TLS on all ports.")] = None,
@@ -29,8 +31,9 @@ def standby(
 ) -> None:
     """Hold copies of brokers until SIGTERM. It prints one JSON line with its addresses when it is ready.
 
-    Example: `pleach standby m1 --peer-listen 127.0.0.1:7301 --data-dir data/m1`, and in the settings of a broker
-    `standby = { at = ["127.0.0.1:7301"] }`
+    Brokers learn of it by the brokers that it joins, or by their settings: `standby = { at = ["127.0.0.1:7301"] }`.
+
+    Example: `pleach standby m1 --peer-listen 127.0.0.1:7301 --data-dir data/m1 --join 127.0.0.1:7201`
     """
     given = {
         "name": name or named,
@@ -49,10 +52,10 @@ def standby(
     def load() -> BrokerSettings:
         return load_settings(config, os.environ, flags)
 
-    raise typer.Exit(_run(load(), load))
+    raise typer.Exit(_run(load(), load, join.split(",") if join else []))
 
 
-def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
+def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings], join: Sequence[str]) -> int:
     # Imported here: only a process that runs needs these modules.
     from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.server.daemon import BrokerReady  # noqa: PLC0415
@@ -64,8 +67,11 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
         typer.echo(msgspec.json.encode(line).decode())
 
     async def run() -> int:
-        return await MachineProcess(settings, reload=reload, on_ready=announce, has_broker=False).run()
+        return await MachineProcess(settings, reload=reload, on_ready=announce, has_broker=False, join=join).run()
 
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()
     return run_loop(run())
+
+
+command = with_actions(standby, promote="pleach.cli.moves")

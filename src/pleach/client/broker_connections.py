@@ -266,6 +266,7 @@ class BrokerConnections:
         self.formers[former.peer] = former
         former.patience = FORMER_SECONDS_MAX
         self.current = self._made(broker, told)
+        self.current.places.fall_back_on(map(str, former.places.all))  # until it has told its own
         self.keep(self.current)
 
     async def look_elsewhere(self, question: Hello, view: int) -> None:

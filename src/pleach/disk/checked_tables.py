@@ -42,7 +42,7 @@ def checked(table: str, *values: Any) -> tuple[Any, ...]:
 
 def is_sound(table: str, row: Sequence[Any]) -> bool:
     """Whether a row's checksum, its last column, is right."""
-    return zlib.crc32(_encode((table, *row[:-1]))) == row[-1]
+    return bool(zlib.crc32(_encode((table, *row[:-1]))) == row[-1])
 
 
 class Ledger:

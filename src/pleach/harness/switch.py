@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
@@ -90,7 +91,8 @@ class Link:
         self.latency = latency
         self._rng = Random(seed)
         self._is_cut = False
-        self._held: dict[Node, asyncio.Event] = {}  # by sender; set when it is released
+        self._holds: Counter[Node] = Counter()  # by sender
+        self._released = asyncio.Event()  # set when a sender is released, and replaced
         self._relays: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
@@ -99,19 +101,21 @@ class Link:
         for relay in self._relays:
             relay.cancel()
 
-    def hold(self, sender: Node) -> None:
-        """Rule 2."""
-        self._held.setdefault(sender, asyncio.Event())
-
     def heal(self) -> None:
         self._is_cut = False
-        for released in self._held.values():
-            released.set()
-        self._held.clear()
 
-    async def until_released(self, sender: Node) -> None:
-        while sender in self._held:
-            await self._held[sender].wait()
+    def hold(self, sender: Node) -> None:
+        """Rule 2. It is held until it is released as often."""
+        self._holds[sender] += 1
+
+    def release(self, sender: Node) -> None:
+        self._holds[sender] -= 1
+        released, self._released = self._released, asyncio.Event()
+        released.set()
+
+    async def until_released(self, *senders: Node) -> None:
+        while any(self._holds[sender] > 0 for sender in senders):
+            await self._released.wait()
 
     def draw_latency(self) -> float:
         low, high = self.latency
@@ -145,10 +149,10 @@ class Link:
 
     async def _until_both_are_released(self, half: Half, machine: Node) -> None:
         """Raises ConnectionResetError where the dialler gives up; it says nothing more before it is answered."""
-        if not self._held:
+        if not any(self._holds[sender] > 0 for sender in (half.machine, machine)):
             return
         ended = asyncio.create_task(half.reader.read(1))
-        released = asyncio.create_task(self._until_released(half.machine, machine))
+        released = asyncio.create_task(self.until_released(half.machine, machine))
         try:
             await asyncio.wait([ended, released], return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -157,10 +161,6 @@ class Link:
             for task in (ended, released):
                 task.cancel()
             await asyncio.gather(ended, released, return_exceptions=True)
-
-    async def _until_released(self, *senders: Node) -> None:
-        while held := next((each for each in senders if each in self._held), None):
-            await self.until_released(held)
 
     async def _relay(self, here: Half, there: Half) -> None:
         try:

@@ -18,6 +18,7 @@ from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import instead
+from pleach.scenario.steps import Slow
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`
 PARTS_SHOWN_MAX = 5
@@ -139,6 +140,7 @@ def check_silence(scenario: Scenario) -> None:
     if scenario.standby is None:
         return
     latencies = [scenario.latency.default, *(latency for _, _, latency in scenario.latency.links)]
+    latencies += [step.latency for step in scenario.steps if isinstance(step, Slow)]
     slowest = max(latency.high for latency in latencies)
     if scenario.standby.after < SILENCE_LATENCIES_MIN * slowest:
         reason = f"a link may take {slowest:g} s, and `after` must be {SILENCE_LATENCIES_MIN} times that at least"

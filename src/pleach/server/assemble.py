@@ -99,15 +99,16 @@ def features_of(
 ) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
     settings = parts.settings()
-    absent = AbsentClients(parts)
+    absent, reports = AbsentClients(parts), LocationReports(parts)
     leaving = Leaving(parts, absent, on_end)
     security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
     door = _client_door(parts, settings, security)
     quotas = PrincipalQuotas(parts, door.principal_of) if door else None
+    ring = RingMember(parts, settings.ring, leaving, security) if settings.ring else None
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
-        Replication(parts, seat, CandidateMachines(parts.settings, seat.links)) if seat else None,
+        _replication(parts, seat, reports, ring) if seat else None,
         security,
         _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
@@ -116,8 +117,8 @@ def features_of(
         quotas,
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
-        LocationReports(parts),
-        RingMember(parts, settings.ring, leaving, security) if settings.ring else None,
+        reports,
+        ring,
         leaving,
         absent,
         Probes(parts, number=time.time_ns()),
@@ -127,6 +128,18 @@ def features_of(
         InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
+
+
+def _replication(parts: NodeParts, seat: PrimarySeat, reports: LocationReports, ring: RingMember | None) -> Replication:
+    candidates = CandidateMachines(
+        seat.member,
+        parts.directory,
+        parts.broker.router,
+        seat.links,
+        parts.settings,
+        owner=ring.successor if ring else lambda: "",
+    )
+    return Replication(parts, seat, candidates, reports.announce)
 
 
 def _dialling(parts: NodeParts, dial: Dial, security: TransportSecurity | None) -> Dialling:

@@ -3,10 +3,11 @@
     PLEACH_DEBUG_KILL_AT=Swap:before             before the batch with the message is on disk
     PLEACH_DEBUG_KILL_AT=Close#2:after           after the batch with the second one is on disk, before it is sent
     PLEACH_DEBUG_KILL_AT=standby.Prepare:soon    some milliseconds after a message between machines was handled
-    PLEACH_DEBUG_KILL_AT=@FILE                   `PROCESS MOMENT` is in a file, while there is one: b Swap:before
+    PLEACH_DEBUG_KILL_AT=@FILE                   `PROCESS MOMENT GROUP` is in a file, while there is one
 
-Every step of a protocol is a message that is handled: a crash at any other moment is equal to one of these. Processes
-that a process starts have the same variable: with a file only one of them dies, and once.
+Every step of a protocol is a message that is handled: a crash at any other moment is equal to one of these. With a file
+a group of processes is killed when the named process comes to that moment, once: `b Swap:before 4711`, where 4711 may
+be a machine's, and its own or another one's. Processes that a process starts have the same variable.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +54,7 @@ class CrashHook:
         self._file = Path(text.removeprefix(FILE_MARK)) if text.startswith(FILE_MARK) else None
         self._fixed = Moment.parse(text) if self._file is None else None
         self._read = ""
+        self._group = 0  # of the file
         self._seen = 0
 
     @classmethod
@@ -63,15 +65,15 @@ class CrashHook:
 
     @contextmanager
     def around(self, messages: Iterable[str]) -> Iterator[None]:
-        """Die before, after or soon after the block if the moment is among these messages."""
+        """Kill before, after or soon after the block if the moment is among these messages."""
         when = self._when(messages)
         if when == "before":
-            self._die()
+            self._kill()
         yield
         if when == "after":
-            self._die()
+            self._kill()
         elif when == "soon":
-            threading.Timer(SOON_SECONDS, self._die).start()
+            threading.Timer(SOON_SECONDS, self._kill).start()
 
     def _when(self, messages: Iterable[str]) -> str:
         moment = self._fixed if self._file is None else self._moment_of_file()
@@ -89,16 +91,17 @@ class CrashHook:
             return None
         if text != self._read:
             self._read, self._seen = text, 0
-        process, _, moment = text.strip().rpartition(" ")
+        process, moment, group = text.rsplit(maxsplit=2)
+        self._group = int(group)
         return Moment.parse(moment) if process == self._process else None
 
-    def _die(self) -> None:
-        if self._file is not None:
-            try:
-                self._file.unlink()
-            except FileNotFoundError:  # it was meant for another process, or is over
-                return
-        os.kill(os.getpid(), signal.SIGKILL)
+    def _kill(self) -> None:
+        if self._file is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+            return
+        with suppress(FileNotFoundError, ProcessLookupError):  # it is over, or they have ended
+            self._file.unlink()
+            os.killpg(self._group, signal.SIGKILL)
 
 
 class CrashingStore(Store):

@@ -139,7 +139,7 @@ def record_step(change: OutboxChange) -> RecordStep:
     return RecordStep(
         change.finished,
         list(change.forgotten.values()),
-        checked("forgotten", change.sequence_floor) if change.forgotten else None,  # type: ignore[arg-type]
+        checked("forgotten", change.sequence_floor) if change.forgotten else None,
         checked_rows("sessions", change.joined),
         checked_rows("sessions", change.sessions),
         [_outbox_row(row) for row in change.rows],
@@ -155,7 +155,7 @@ def journal_rows(journal: Sequence[Journalled], first: int) -> list[JournalRow]:
 
 
 def node_row(name: Node, epoch: int, state: bytes) -> NodeRow:
-    return checked("node", name, epoch, state)  # type: ignore[return-value]
+    return checked("node", name, epoch, state)
 
 
 def checked_rows(table: str, rows: Iterable[tuple[Any, ...]]) -> list[Any]:

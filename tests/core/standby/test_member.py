@@ -5,7 +5,7 @@ import pytest
 from pleach.core.standby.effects import Confirm, Depose, Discard, Promote, SaveRegister, ToMember
 from pleach.core.standby.leadership import NOT_CAUGHT_UP
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Accepted, Appended, Installed, Prepare, Promise
+from pleach.core.standby.messages import Accepted, Appended, Prepare, Promise, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Ballot, Register, View
 
@@ -37,8 +37,8 @@ def test_a_broker_that_is_being_started_is_deposed_too():
     """Else the driver would go on, and lead in a view that is not its own."""
     s = member("s")
     second, third = VIEW.promoting("s"), VIEW.promoting("s").promoting("p")
-    assert Promote(second) in s.handle("w", Installed("b", 2, second), LATER)
-    effects = s.handle("w", Installed("b", 3, third), LATER)
+    assert Promote(second) in s.handle("w", ViewInstalled("b", 2, second), LATER)
+    effects = s.handle("w", ViewInstalled("b", 3, third), LATER)
     assert isinstance(effects[0], SaveRegister)
     assert Depose(third) in effects
     with pytest.raises(AssertionError, match="only a primary leads"):
@@ -60,8 +60,9 @@ def test_a_store_that_draws_a_new_run_leaves_those_behind_that_have_what_it_coul
 def test_who_is_filled_to_become_a_member_keeps_what_it_has_when_it_hears_of_another_view():
     """It was a member once, and knows an older view."""
     former = member("x", View("b", 3, ("p", "s"), ("w",)))
-    effects = former.handle("p", Installed("b", 4, View("b", 4, ("p", "s"), ("v",))), 0.0)
-    assert [type(effect) for effect in effects] == [SaveRegister]
+    effects = former.handle("p", ViewInstalled("b", 4, View("b", 4, ("p", "s"), ("v",))), 0.0)
+    assert isinstance(effects[0], SaveRegister)
+    assert Discard() not in effects
     assert former.position == AT
     w = member("w")
-    assert Discard() in w.handle("p", Installed("b", 2, View("b", 2, ("p", "s"), ("v",))), 0.0)
+    assert Discard() in w.handle("p", ViewInstalled("b", 2, View("b", 2, ("p", "s"), ("v",))), 0.0)

@@ -5,7 +5,7 @@ import time
 from pleach.server.standby.registers import display
 from pleach.server.store import Store
 from support.live.broker_process import clients, eventually, pump
-from support.standby.copied_brokers import TestClient, broker_and_hosts, machines
+from support.standby.copied_brokers import TestClient, broker_and_hosts, chain_of_three, machines
 
 
 def subscriber_and_publisher(b):
@@ -132,3 +132,41 @@ def machines_of(broker):
     """The members of its view."""
     told = broker.told()
     return {display(machine) for machine in (told["machine"], *told["copies"], *told["witnesses"])}
+
+
+def test_two_machines_have_no_majority_and_an_operator_decides(tmp_path):
+    with machines(tmp_path) as start:
+        b, host = broker_and_hosts(start, "h")
+        s, p = subscriber_and_publisher(b)
+        with clients(s, p):
+            p.publish_all(range(10))
+            eventually(lambda: len(p.confirmed) == 10 and len(s.numbers()) == 10, pumping=[s, p])
+            status, refusal = host.post("/standby/promote", '{"broker": "b"}')
+            assert (status, "is heard here" in refusal) == (409, True)
+            b.kill()
+            eventually(lambda: host.post("/standby/promote", '{"broker": "b"}')[0] == 200)
+            again = eventually(lambda: host.promoted("b"))
+            b.restart()
+            eventually(lambda: again.is_covered)
+            s.moves_to(again)
+            p.moves_to(again)
+            p.publish_all(range(10, 20))
+            eventually(lambda: len(p.confirmed) == 20 and len(s.numbers()) == 20, pumping=[s, p])
+            assert s.numbers() == list(range(20))
+
+
+def test_the_middle_of_a_chain_is_destroyed_and_events_flow_again(tmp_path):
+    """Nobody has named machines for copies: each of the three holds those of others."""
+    with machines(tmp_path) as start:
+        a, b, c = chain_of_three(start)
+        s, p = TestClient("s", c), TestClient("p", a)
+        s.subscribe("all", "n >= 0")
+        with clients(s, p):
+            p.publish_all(range(100))
+            eventually(lambda: len(s.numbers()) == 100 and len(p.confirmed) == 100, pumping=[s, p])
+            b.destroy()
+            p.publish_all(range(100, 200))
+            eventually(lambda: len(s.numbers()) == 200 and len(p.confirmed) == 200, pumping=[s, p])
+            assert s.numbers() == list(range(200))
+            again = eventually(lambda: a.promoted("b") or c.promoted("b"))
+            eventually(lambda: all(broker.is_covered and broker.is_ready() for broker in (a, again, c)))

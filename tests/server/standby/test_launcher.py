@@ -63,6 +63,15 @@ def test_the_settings_are_the_brokers_on_addresses_of_its_host(tmp_path):
     assert read_settings(tmp_path) == made
 
 
+def test_a_host_without_a_broker_has_all_ports_where_it_listens_for_peers(tmp_path):
+    host = BrokerSettings("m1", peer_listen="127.0.1.7:7300", advertise="m1.example:7300")
+    made = broker_settings(files_of(BrokerSettings("x", client_listen="10.0.0.1:7100")), host, tmp_path)
+    assert {each.rpartition(":")[0] for each in (made.client_listen, made.peer_listen, made.admin_listen)} == {
+        "127.0.1.7"
+    }
+    assert {each.rpartition(":")[0] for each in msgspec.structs.astuple(addresses_in(made))} == {"m1.example"}
+
+
 def test_certificate_key_and_rights_come_with_the_broker_and_are_private(tmp_path):
     own = BrokerSettings("x", tls=TlsSettings("elsewhere"), access=AccessSettings("elsewhere.toml", audit="/var/log/x"))
     made = broker_settings(files_of(own, certificate=b"C", key=b"K", access=b"A"), HOST, tmp_path)

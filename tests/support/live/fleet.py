@@ -10,12 +10,14 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 import pleach
 from pleach.core.overlay.plans import Plan, PlanOutcome, Topology
+from pleach.harness.switch import Switch
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import settled_survey
@@ -166,11 +168,31 @@ class Witness:
         self.stop_loads()
         await self._stack.aclose()
 
-    async def connect(self, name: str, address: str, *, subscribe: str = "") -> None:
-        client = pleach.connect(
-            address, name=name, observer=self._observer(name), window=WINDOW, queue_max=QUEUE_MAX, connect_timeout=60.0
+    async def connect(
+        self,
+        name: str,
+        address: str,
+        *,
+        subscribe: str = "",
+        state_dir: Path | None = None,
+        switch: Switch | None = None,
+    ) -> None:
+        make = partial(
+            pleach.connect,
+            address,
+            name=name,
+            state_dir=state_dir,
+            observer=self._observer(name),
+            window=WINDOW,
+            queue_max=QUEUE_MAX,
+            connect_timeout=60.0,
         )
-        self.clients[name] = await self._stack.enter_async_context(client)
+        if switch is None:
+            client = await self._stack.enter_async_context(make())
+        else:
+            client = await switch.dialling_as(name, make)
+            self._stack.push_async_callback(client.close)
+        self.clients[name] = client
         if subscribe:
             await client.subscribe(subscribe, name="s", callback=lambda _event: None)
 

@@ -133,6 +133,15 @@ def broker_and_hosts(start, *hosts, **options):
     return b, *held
 
 
+def chain_of_three(start, **options):
+    """a – b – c, where each holds copies of others."""
+    b = start("b", "--neighbour", "a", "--neighbour", "c", **options)
+    a = start("a", "--peer", f"b={b.address}", **options)
+    c = start("c", "--peer", f"b={b.address}", **options)
+    eventually(lambda: all(broker.is_covered and broker.is_ready() for broker in (a, b, c)))
+    return a, b, c
+
+
 class TestClient(RawClient):
     """Knows what was confirmed to it."""
 

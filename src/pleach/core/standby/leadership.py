@@ -20,8 +20,7 @@ class Leadership:
     written: int  # the number of the last commit on the primary's own disk
     confirmed: int  # at every copy of a view
     acknowledged: dict[Machine, Position] = field(default_factory=dict)  # by others, in the present view
-    closed: dict[Machine, None] = field(default_factory=dict)  # copies that have promised a successor
-    following: dict[Machine, None] = field(default_factory=dict)  # whom the driver sends records to
+    following: dict[Machine, Position | None] = field(default_factory=dict)  # who get records, brought up from where
     learners: list[Machine] = field(default_factory=list)  # who are filled to become copies
     is_serving: bool = False
 
@@ -55,4 +54,3 @@ class Leadership:
     def view_installed(self) -> None:
         """Acknowledgements count in the view in which they are given."""
         self.acknowledged.clear()
-        self.closed.clear()

@@ -35,6 +35,7 @@ from pleach.server.standby.messages import (
     FillPart,
     FillRefused,
     FillTaken,
+    HostIsHere,
     SendFiles,
 )
 from pleach.server.standby.registers import RegisterFile, replace_file
@@ -140,12 +141,13 @@ class HeldCopy:
                     self._keep(files)
                     self._write(message)
             case FillPart() | FillEnd():
-                if machine == self._source:
+                if self._may_fill(machine):
+                    self._source = machine
                     self._write(message)
             case SendFiles(files=files):
                 if self._may_fill(machine):
                     self._keep(files)
-            case FillTaken() | FillRefused():
+            case FillTaken() | FillRefused() | HostIsHere():
                 pass  # for a primary
             case _:
                 if isinstance(message, Append):
@@ -268,10 +270,15 @@ class HeldCopy:
         return self.driver.now - max(self.member.heard.values(), default=0.0) > UNHEARD_SECONDS_MAX
 
     @property
+    def may_be_promoted(self) -> bool:
+        """Whether this machine could run the broker from the copy that it has."""
+        return self.member.is_standby and self.member.position is not None
+
+    @property
     def is_alarmed(self) -> bool:
         """Whether this machine may have to run the broker soon."""
         member, view = self.member, self.member.view
-        if view is None or not member.is_standby or member.position is None:
+        if view is None or not self.may_be_promoted:
             return False
         return self.driver.now - member.heard.get(view.primary, self.driver.now) > member.config.after / 2
 

@@ -16,19 +16,23 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Alive, Installed
+from pleach.core.standby.messages import Alive, ViewInstalled
 from pleach.core.standby.views import Machine, Register, View
-from pleach.errors import StoreError
+from pleach.errors import PromotionError, StoreError
+from pleach.net.addresses import BrokerAddresses
+from pleach.net.enquiry import Whereabouts
 from pleach.server.bugs import watched
+from pleach.server.links import Port
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
-from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin, HostIsHere
+from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
 from pleach.server.standby.replica_writer import ReplicaWriter
 
@@ -52,6 +56,13 @@ class Launcher(Protocol):
 
     def relax(self) -> None: ...
 
+    @property
+    def running(self) -> dict[Node, int]:
+        """Brokers, with the ids of their processes."""
+
+    def addresses_of(self, broker: Node) -> BrokerAddresses | None:
+        """Where a broker is that runs here."""
+
     async def stop(self) -> None: ...
 
 
@@ -62,7 +73,7 @@ class Launching(NamedTuple):
     until: float
 
 
-class StandbyHost:
+class StandbyHost(MachineHost):
     def __init__(
         self,
         data_dir: Path,
@@ -75,6 +86,7 @@ class StandbyHost:
         on_own_promoted: Callable[[View], None] = lambda _: None,
     ) -> None:
         """`own`: the broker of this process, if it has one."""
+        super().__init__()
         self.links = links
         self._data_dir = data_dir
         self._machine = machine
@@ -123,7 +135,8 @@ class StandbyHost:
         except StoreError as error:
             self.failed(broker, str(error))
             return
-        self._hold(place, self._member(broker, register=register, position=position), writer)
+        held = self._hold(place, self._member(broker, register=register, position=position), writer)
+        held.driver.perform(held.member.lost_track())  # what has come meanwhile was not taken
 
     def _member(self, broker: Node, **known: Any) -> StandbyMember:
         return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
@@ -139,7 +152,7 @@ class StandbyHost:
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
-        is_first = isinstance(message, Alive | Installed | FillBegin)
+        is_first = isinstance(message, Alive | ViewInstalled | FillBegin)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
         return self._hold(self._place(broker), self._member(broker))
@@ -196,6 +209,27 @@ class StandbyHost:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def decree(self, broker: Node) -> View:
+        """An operator says that the machine of a broker is lost, and that this one shall run it.
+
+        Raises PromotionError where this machine cannot.
+        """
+        held = self._held.get(broker)
+        if held is None:
+            raise PromotionError(f"no copy of {broker} is held here" + self._why_elsewhere(broker))
+        view = held.member.view
+        if view is None or held.member.position is None:
+            raise PromotionError(f"the copy of {broker} here is not whole")
+        if not held.is_alarmed:
+            raise PromotionError(f"{view.primary} runs {broker}, and is heard here: stop it first")
+        log.warning("an operator says that the machine of %s is lost", broker)
+        held.driver.perform(held.member.decree(held.driver.now))
+        assert held.member.view is not None
+        return held.member.view
+
+    def _why_elsewhere(self, broker: Node) -> str:
+        return f": {self._elsewhere[broker]}" if broker in self._elsewhere else ""
+
     # Time, and what operators see ----------------------------------------------------------------------------
 
     def tick(self) -> None:
@@ -204,10 +238,31 @@ class StandbyHost:
             held.tick()
             if held.is_forgettable and held.member.broker in self._held:
                 self._let_go(held.member.broker)
-        if any(held.is_alarmed for held in self._held.values()):
-            self._launcher.prepare()
+        if any(held.may_be_promoted for held in self._held.values()):
+            self._launcher.prepare()  # half a second of work, which nobody should have to wait for then
         else:
             self._launcher.relax()
+
+    def say_here(self, here: HostIsHere, joined: Iterable[str]) -> None:
+        """This machine runs no broker of its own: let others know of it, through whoever runs one."""
+        told = {machine: address for address in joined if (machine := self.links.machine_at(address))}
+        for held in self._held.values():
+            told |= held.member.view.addresses if held.member.view is not None else {}
+        for machine, address in told.items():
+            if machine != self._machine:
+                self.links.send(here.broker, machine, address, here)
+
+    def locate(self, broker: Node, port: Port) -> Whereabouts | None:
+        """Where a broker is that runs here, or the host of its primary, as far as the copy that is held here knows."""
+        places = self._launcher.addresses_of(broker)
+        if places is not None:
+            register = self._place(broker).register.load()
+            number = register.view.number if register is not None else 0
+            return Whereabouts(number, is_there=True, address=places.client if port is Port.CLIENTS else places.peer)
+        view = self._held[broker].member.view if broker in self._held else None
+        if view is None or view.primary == self._machine or port is Port.CLIENTS:
+            return None
+        return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:
         """Rule 2."""
@@ -220,5 +275,9 @@ class StandbyHost:
                 del self._launching[broker]
 
     def status(self) -> dict[str, object]:
-        """What is held here, by broker."""
-        return {broker: held.status() for broker, held in sorted(self._held.items())}
+        """Which machine this is, what it holds, and what it runs for others."""
+        return {
+            "machine": self._machine,
+            "holds": {broker: held.status() for broker, held in sorted(self._held.items())},
+            "runs": self._launcher.running,
+        }

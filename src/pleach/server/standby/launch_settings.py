@@ -17,12 +17,13 @@ from pleach.errors import SettingsError
 from pleach.net.addresses import Address, BrokerAddresses, parse_address
 from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings
-from pleach.server.settings import BrokerSettings
+from pleach.server.settings import AddressSettings, BrokerSettings
 from pleach.server.standby.messages import BrokerFiles
 from pleach.server.standby.registers import replace_file
 
 SETTINGS, DATA, ACCESS, CERTIFICATE, KEY = "broker.json", "data", "access.toml", "certificate.pem", "key.pem"
 PORTS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("admin_listen", "admin_advertise"))
+ANY_PORT = AddressSettings("").client_listen  # where a process listens that was told nothing
 OF_THE_HOST = ("zone", "insecure", "log_level", "json_logs")
 REMEDY = "the machines of a network need the same release of Pleach"
 
@@ -52,12 +53,15 @@ def _tls(files: BrokerFiles, host: BrokerSettings, folder: Path) -> TlsSettings:
 
 
 def _addresses(host: BrokerSettings, former: BrokerSettings | None) -> dict[str, str]:
-    """Ports that the broker had here before, if it had some, else free ones."""
+    """Ports that the broker had here before, if it had some, else free ones.
+
+    A host without a broker may have been given nothing but where it listens for peers: all ports are there then.
+    """
     found = {}
     for listens, advertises in PORTS:
-        place = parse_address(getattr(host, listens), key=listens)
+        given, told = getattr(host, listens), getattr(host, advertises) or host.advertise
+        place = parse_address(host.peer_listen if given == ANY_PORT else given, key=listens)
         port = parse_address(getattr(former, listens), key=listens).port if former else 0
-        told = getattr(host, advertises)
         port = usable_port(place.host, port)
         found[listens] = str(Address(place.host, port))
         found[advertises] = str(Address(parse_address(told, key=advertises).host, port)) if told else ""

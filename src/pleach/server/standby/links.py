@@ -45,7 +45,7 @@ from pleach.net.connection import Connection, Handlers, open_connection
 from pleach.net.tls_layer import TlsSide
 from pleach.server.bugs import watched
 from pleach.server.crash_hook import CrashHook
-from pleach.server.standby.messages import BetweenMachines, decode_between, encode_between
+from pleach.server.standby.messages import BetweenMachines, HostIsHere, decode_between, encode_between
 from pleach.server.standby.registers import display
 
 PART_BYTES = 1_048_576
@@ -134,6 +134,7 @@ class MemberLinks:
         """`tls`: how a process of this name is dialled."""
         self.own = own
         self.on_unknown: Callable[[Node, Machine, BetweenMachines], Receiver | None] = _nobody
+        self.on_here: Callable[[Machine, HostIsHere], None] = lambda *_: None
         self._heartbeat = heartbeat
         self._tls = tls
         self._clock = clock
@@ -155,9 +156,8 @@ class MemberLinks:
         self._receivers[broker] = receiver
 
     def detach(self, broker: Node) -> None:
+        """The routes stay: another receiver of this process may follow."""
         self._receivers.pop(broker, None)
-        for destination in [each for each in self._routes if each[0] == broker]:
-            del self._routes[destination]
 
     @property
     def connected(self) -> list[ProcessId]:
@@ -291,6 +291,9 @@ class MemberLinks:
         if not peer.may_speak_for(broker):
             raise StandbyMessageError(f"{peer.name} does not speak for {broker} on {peer.machine}")
         member.used_at = member.heard_at
+        if isinstance(message, HostIsHere):
+            self.on_here(peer.machine, message)
+            return
         receiver = self._receivers.get(broker) or self.on_unknown(broker, peer.machine, message)
         if receiver is not None:
             self._follow(broker, member, receiver)

@@ -2,6 +2,7 @@
 
 primary ── FillBegin, FillPart …, FillEnd ───▶ copy      copy ── FillTaken, FillRefused ──▶ primary
 primary ── SendFiles ────────────────────────▶ copy      when the broker's settings or certificate have changed
+host ───── HostIsHere ───────────────────────▶ a process that runs a broker, which tells the others
 
 Records that are committed during a fill travel as `Append` in between, in the order of sending: each chunk was read
 after the records before it, and before those after it.
@@ -13,7 +14,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Node
+from pleach.core.messages.base import NetworkAddress, Node
 from pleach.core.standby.messages import StandbyMessage
 from pleach.core.standby.positions import Position
 from pleach.errors import StandbyMessageError
@@ -21,6 +22,7 @@ from pleach.errors import StandbyMessageError
 FILE_BYTES_MAX = 1_048_576
 REASON_LENGTH_MAX = 1_000
 
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 FillId: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # drawn by the primary, above those before
 ChunkNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 FileBytes: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=FILE_BYTES_MAX)]
@@ -77,7 +79,15 @@ class SendFiles(FillMessage, frozen=True, tag=37):
     files: BrokerFiles
 
 
-AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles
+class HostIsHere(FillMessage, frozen=True, tag=38):
+    """A machine that runs no broker may hold copies. `broker`: the name of its process."""
+
+    since: Number
+    address: NetworkAddress
+    zone: Node = ""
+
+
+AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere
 BetweenMachines: TypeAlias = StandbyMessage | AnyFillMessage
 
 encode_between = msgspec.msgpack.Encoder().encode

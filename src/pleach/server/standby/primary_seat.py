@@ -14,13 +14,16 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from pleach.core.messages import HostLocation, Node
 from pleach.core.standby.effects import Depose, MemberEffect
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View
+from pleach.net.enquiry import Whereabouts
+from pleach.server.links import Port
 from pleach.server.standby.driving import MemberDriver
 from pleach.server.standby.links import MemberLinks
-from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillMessage
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillMessage, HostIsHere
 from pleach.server.standby.record_log import LoggedRecord, RecordLog
 from pleach.server.standby.registers import RegisterFile
 from pleach.server.store import Store, new_run
@@ -41,6 +44,24 @@ class PrimaryRole(Protocol):
 
     def before_member_tick(self) -> None: ...
 
+    def meet_host(self, machine: Machine, host: HostLocation) -> None: ...
+
+
+class MachineHost:
+    """What the host of a broker's machine knows: this process's own, or another one, of which only the address is."""
+
+    def __init__(self, address: str = "") -> None:
+        """`address`: empty: where the broker itself listens for peers."""
+        self.address = address
+
+    def status(self) -> dict[str, object]:
+        """For operators."""
+        return {}
+
+    def locate(self, broker: Node, port: Port) -> Whereabouts | None:
+        """Where a broker is, for whoever asks at this port."""
+        return None
+
 
 class PrimarySeat:
     def __init__(
@@ -52,12 +73,12 @@ class PrimarySeat:
         files: Callable[[], BrokerFiles],
         on_deposed: Callable[[View], None],
         on_failed: Callable[[str], None],
-        holds: Callable[[], dict[str, object]] = dict,
+        host: MachineHost,
     ) -> None:
-        """`on_failed`: the disk has; why. `holds`: what this machine holds of other brokers, for operators."""
+        """`on_failed`: the disk has; why."""
         self.links = links
         self.files = files
-        self.holds = holds
+        self.host = host
         self.run = new_run()
         self.log: RecordLog | None = None  # since the store is open
         self.base = Position(0, 0)  # where the store was then
@@ -111,6 +132,11 @@ class PrimarySeat:
     def lost(self, machine: Machine) -> None:
         if self.role is not None:
             self.role.lost(machine)
+
+    def meet_host(self, machine: Machine, here: HostIsHere) -> None:
+        """A machine that runs no broker may hold copies."""
+        if self.role is not None:
+            self.role.meet_host(machine, HostLocation(here.since, here.address, here.zone))
 
     async def dissolve(self) -> None:
         """The broker has left the network for good."""

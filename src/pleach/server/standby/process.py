@@ -41,12 +41,16 @@ from pleach.server.standby.broker_files import files_of
 from pleach.server.standby.driving import keep_ticking
 from pleach.server.standby.host import StandbyHost
 from pleach.server.standby.host_port import HostPort
+from pleach.server.standby.host_site import HostSite, StandbyPages
 from pleach.server.standby.launch_settings import usable_port
 from pleach.server.standby.launcher import BrokerLauncher, Ended, LaunchingHost
 from pleach.server.standby.links import MemberLinks, ProcessId
-from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.messages import HostIsHere
+from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, machine_of
 from pleach.server.standby.settings import StandbySettings
+
+HERE_SECONDS = 2.0  # between two reports of a machine that runs no broker
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +64,7 @@ class ProcessSettings:
         port = place.port or usable_port(place.host, 0)
         self.current = msgspec.structs.replace(settings, peer_listen=str(Address(place.host, port)))  # rule 2
         self._reload = reload
-        self._security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
+        self.security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
 
     @property
     def standby(self) -> StandbySettings:
@@ -72,8 +76,8 @@ class ProcessSettings:
     def reload(self) -> BrokerSettings:
         """Raises SettingsError."""
         self.current = msgspec.structs.replace(self._reload(), peer_listen=self.current.peer_listen)
-        if self._security is not None:
-            self._security.settings_applied()
+        if self.security is not None:
+            self.security.settings_applied()
         return self.current
 
     @property
@@ -82,10 +86,10 @@ class ProcessSettings:
         return self.current.advertise or self.current.peer_listen
 
     def dialling(self, name: Node) -> TlsSide | None:
-        return self._security.dialling(name) if self._security is not None else None
+        return self.security.dialling(name) if self.security is not None else None
 
     def listening(self) -> TlsSide | None:
-        return self._security.listening(Port.PEERS) if self._security is not None else None
+        return self.security.listening(Port.PEERS) if self.security is not None else None
 
     def links(self, name: Node, machine: Machine) -> MemberLinks:
         heartbeat = min(self.current.heartbeat, self.standby.after)
@@ -104,7 +108,7 @@ class PrimaryRun:
         *,
         on_ready: Callable[[BrokerReady], None],
         routes: Sequence[Route] = (),
-        holds: Callable[[], dict[str, object]] = dict,
+        host: MachineHost,
     ) -> None:
         self._settings = settings
         self._on_ready = on_ready
@@ -121,7 +125,7 @@ class PrimaryRun:
             files=lambda: files_of(settings.current),
             on_deposed=self._depose,
             on_failed=self._fail,
-            holds=holds,
+            host=host,
         )
         if member.register is None:
             self.seat.driver.perform(member.found(settings.address))
@@ -175,14 +179,20 @@ class MachineProcess:
         on_ready: Callable[[BrokerReady], None],
         routes: Sequence[Route] = (),
         has_broker: bool = True,
+        join: Sequence[str] = (),
     ) -> None:
-        """`has_broker`: whether a broker of this name belongs to this process. Raises StoreError."""
+        """`has_broker`: whether a broker of this name belongs to this process.
+
+        `join`: addresses of processes that run brokers, which tell others of this machine. Raises StoreError.
+        """
         assert settings.data_dir, "copies are on disk"
         name, data_dir = settings.name, Path(settings.data_dir)
         self._settings = ProcessSettings(settings, reload)
         self._on_ready = on_ready
         self._routes = routes
         self._has_broker = has_broker
+        self._join = join
+        self._here_at = 0.0  # when others were told of this machine
         self._machine = machine_of(data_dir, name)
         self._register = RegisterFile(broker_folder(data_dir, name))
         self._links = self._settings.links(name, self._machine)
@@ -196,6 +206,7 @@ class MachineProcess:
             own=name if has_broker else "",
             on_own_promoted=self._promoted,
         )
+        self._links.on_here = self._met
         self._primary: PrimaryRun | None = None
         self._is_stopped = False
         self._is_promoted = False
@@ -234,7 +245,17 @@ class MachineProcess:
     def _tick(self) -> None:
         if self._primary is not None:
             self._primary.seat.tick()
+        elif time.monotonic() - self._here_at > HERE_SECONDS:
+            self._here_at = time.monotonic()
+            settings = self._settings
+            here = HostIsHere(settings.current.name, self._links.own.life, settings.address, settings.current.zone)
+            self._host.say_here(here, self._join)
         self._host.tick()
+
+    def _met(self, machine: Machine, here: HostIsHere) -> None:
+        """A machine that runs no broker may hold copies."""
+        if self._primary is not None:
+            self._primary.seat.meet_host(machine, here)
 
     # As the primary ------------------------------------------------------------------------------------------
 
@@ -245,8 +266,8 @@ class MachineProcess:
             self._register,
             self._links,
             on_ready=self._on_ready,
-            routes=self._routes,
-            holds=self._host.status,
+            routes=[*self._routes, *StandbyPages(self._host).routes],
+            host=self._host,
         )
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
@@ -261,13 +282,21 @@ class MachineProcess:
         settings = self._settings.current
         self._is_promoted = False
         self._wake.clear()
-        port = HostPort(self._links, f"{settings.name} runs on another machine", tls=self._settings.listening)
+        port = HostPort(
+            self._links,
+            f"{settings.name} runs on another machine",
+            tls=self._settings.listening,
+            locate=lambda broker: self._host.locate(broker, Port.PEERS),
+        )
+        site = HostSite(settings, self._host, self._settings.security)
         await port.listen(settings.peer_listen)
+        admin = await site.listen()
         if self._has_broker:
             self._host.take_up(settings.name)
-        self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, "", durable=True))
+        self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
         if not self._is_stopped:
             await self._wake.wait()
+        await site.close()
         await port.close()
 
     def _promoted(self, _view: View) -> None:
@@ -312,7 +341,9 @@ async def run_promoted(
     process = ProcessSettings(settings, reload)
     links = process.links(settings.name, machine)
     links.start()
-    primary = PrimaryRun(process, machine, RegisterFile(folder), links, on_ready=on_ready)
+    host = MachineHost(host_address)
+    primary = PrimaryRun(process, machine, RegisterFile(folder), links, on_ready=on_ready, host=host)
+    links.on_here = primary.seat.meet_host
 
     def tick() -> None:
         primary.seat.tick()

@@ -78,8 +78,9 @@ class ReplicaWriter:
         self._folder = folder
         self._broker = broker
         self._replica: Replica | None = None  # used in the thread only
-        self._fill: FillId = 0  # likewise
-        self._strayed_at = 0.0  # likewise
+        self._fill: FillId = 0  # likewise, as the following ones
+        self._refused: FillId = 0
+        self._strayed_at = 0.0
         self._jobs: list[Job] = []
         self._thread = ThreadPoolExecutor(1, "replica")
         self._working: asyncio.Task[None] | None = None
@@ -192,7 +193,8 @@ class ReplicaWriter:
 
     def _take(self, fill: FillId, number: int, chunk: bytes) -> Iterator[Report]:
         if fill != self._fill:
-            return  # it was dropped
+            yield from self._refuse(fill)
+            return
         try:
             self._opened.take(chunk)
         except (AstrayError, RecordError) as error:
@@ -202,6 +204,7 @@ class ReplicaWriter:
 
     def _end_fill(self, fill: FillId, position: Position) -> Iterator[Report]:
         if fill != self._fill:
+            yield from self._refuse(fill)
             return
         try:
             self._opened.end_fill(position)
@@ -214,8 +217,15 @@ class ReplicaWriter:
 
     def _drop_fill(self, error: StoreError) -> FillEnded:
         fill, self._fill = self._fill, 0
+        self._refused = fill
         self._opened.abandon_fill()
         return FillEnded(fill, str(error))
+
+    def _refuse(self, fill: FillId) -> Iterator[Report]:
+        """It was dropped, or nothing was here yet to take its beginning; that is told once."""
+        if fill != self._refused:
+            self._refused = fill
+            yield FillEnded(fill, "its beginning was not taken")
 
     @property
     def _opened(self) -> Replica:

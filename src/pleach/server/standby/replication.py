@@ -16,8 +16,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from pleach.core.links.frames import ByeReason, Hello
+from pleach.core.messages import HostLocation
 from pleach.core.standby.composition import COPIES_MIN, Candidate
 from pleach.core.standby.effects import CatchUp, Confirm, Depose, Discard, MemberEffect, Serve
 from pleach.core.standby.leadership import NOT_CAUGHT_UP
@@ -25,6 +27,7 @@ from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View, ViewNumber
+from pleach.errors import PromotionError
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.links import Port
 from pleach.server.metrics import MetricSample
@@ -38,25 +41,33 @@ from pleach.server.standby.messages import (
     FillTaken,
     SendFiles,
 )
+from pleach.server.standby.moving import BrokerMove
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.record_log import Lag, LoggedRecord
 from pleach.server.standby.registers import display
 
 log = logging.getLogger(__name__)
 
+Announce: TypeAlias = Callable[[Machine, HostLocation], None]
+
 
 class Replication(Feature):
-    def __init__(self, parts: NodeParts, seat: PrimarySeat, candidates: Callable[[], Sequence[Candidate]]) -> None:
-        """`candidates`: machines for copies, the best first."""
+    def __init__(
+        self, parts: NodeParts, seat: PrimarySeat, candidates: Callable[[], Sequence[Candidate]], announce: Announce
+    ) -> None:
+        """`candidates`: machines for copies, the best first. `announce`: tell the other brokers of a machine."""
         assert seat.log is not None, "the store was opened"
         self._log = seat.log
-        self._seat, self._candidates = seat, candidates
+        self._seat, self._candidates, self._announce = seat, candidates, announce
+        self._zone = parts.settings().zone
+        parts.directory.ask_host = seat.host.locate
         self._name, self._outgoing, self._directory = parts.broker.name, parts.committer.outgoing, parts.directory
         self._disk = parts.committer.await_copies(self._written)
         self._driver = seat.driver
         self._followers: dict[Machine, Follower] = {}
         self._is_whole = False  # all copies had what this primary had when it began
         self._is_serving = False
+        self._move: BrokerMove | None = None  # to another machine, as an operator has asked
         self._note_view()
         seat.role = self
 
@@ -68,12 +79,33 @@ class Replication(Feature):
 
     def start(self) -> None:
         """The process listens."""
+        address = self._seat.host.address or self._directory.places.peer
+        self.meet_host(self.member.machine, HostLocation(time.time_ns(), address, self._zone))
         self._driver.perform(self.member.lead(self._seat.base, self._seat.run))
         self._written(self._disk.store.position)
 
     def before_member_tick(self) -> None:
-        self.member.candidates = tuple(self._candidates())
+        usual, now = self._candidates(), self._driver.now
+        self.member.candidates = tuple(self._move.candidates(usual, now) if self._move is not None else usual)
         self._note_view()
+        if self._move is not None:
+            self._driver.perform(self._move.effects(now))
+
+    def move_to(self, to: str) -> None:
+        """Move the broker to the machine whose host process is called so, or listens there. Raises PromotionError."""
+        hosts = {display(machine): host.address for machine, host in self._directory.known.hosts.items()}
+        address = hosts.get(to, to if ":" in to else "")
+        if not address:
+            raise PromotionError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")
+        if address == (self._seat.host.address or self._directory.places.peer):
+            raise PromotionError(f"{self._name} runs there already")
+        if not self._is_serving:
+            raise PromotionError(f"{self._name} {self._why_not_serving()}: it cannot be moved before that")
+        self._move = BrokerMove(address, self.member, self._seat.links.machine_at, self._driver.now)
+
+    def meet_host(self, machine: Machine, host: HostLocation) -> None:
+        """A machine may hold copies."""
+        self._announce(machine, host)
 
     def overtaken(self, number: ViewNumber) -> None:
         """A neighbour knows a newer view: the members do, too, if there is one."""
@@ -236,7 +268,8 @@ class Replication(Feature):
             "serving": self._is_serving,
             "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
             "lacks_majority": member.lacks_majority(now),
-            "holds": self._seat.holds(),
+            "moving": self._move.status() if self._move is not None else None,
+            **self._seat.host.status(),
         }
         return {"standby": told}
 

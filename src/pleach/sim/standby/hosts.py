@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from pleach.core.messages import Node
-from pleach.core.standby.composition import COPIES_MIN
 from pleach.core.standby.effects import (
     CatchUp,
     Confirm,
@@ -253,16 +252,15 @@ class Host:
             self._standbys.send(self, machine, EndFill(running.broker.name, number, running.position))
 
     def _serve_if_ready(self, member: StandbyMember) -> None:
-        """Once there are two copies, and all copies have what this one has (running.py, rule 3)."""
+        """Once there are two copies, and all copies have what this one has (running.py, rule 3).
+
+        A broker in a view of one copy may be linked to others, as far as the rules go; here it waits for a standby.
+        """
         running, leadership = self.running.get(member.broker), member.leadership
         if running is None or running.is_serving or leadership is None or member.view is None:
             return
-        is_enough = len(member.view.copies) >= min(COPIES_MIN, member.config.copies)
-        if (
-            is_enough
-            and leadership.is_serving
-            and leadership.reached_by_all(member.view.standbys) >= running.base.number
-        ):
+        reached = leadership.reached_by_all(member.view.standbys)
+        if leadership.is_serving and member.view.may_have_clients and reached >= running.base.number:
             running.serve()
             self._standbys.serves(running)
             running.confirm(leadership.confirmed)
@@ -272,6 +270,7 @@ class Host:
     def go_down(self) -> None:
         """All processes end; of the last commits that were not confirmed, some are not on the disk yet."""
         self.is_up, self.down_at = False, self._standbys.sim.now
+        self._standbys.forget_later()
         for broker, running in list(self.running.items()):
             self.stop(broker)
             leadership = self.members[broker].leadership
@@ -284,6 +283,7 @@ class Host:
     def come_up(self) -> None:
         """Start again from the disk: members, and the brokers whose primary this machine was."""
         self.is_up = True
+        self._standbys.machines_changed()
         for broker in self.disk.registers:
             if self.member(broker).is_primary:
                 self._standbys.later(self._standbys.start_seconds(), partial(self.start, broker))

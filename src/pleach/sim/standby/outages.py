@@ -44,16 +44,16 @@ class StandbyOutages(SimOutages):
     def take_crash(self, step: steps.Crash) -> None:
         if step.broker not in self._run.brokers:
             self._run.refuse(step, f"there is no broker {step.broker} any more")
-        elif not self._host_of(step.broker).is_up:
+        elif not self.host_of(step.broker).is_up:
             self._run.refuse(step, f"broker {step.broker} is down already")
         else:
             self.crash(step.broker)
 
     def crash(self, broker: Node) -> None:
-        host = self._host_of(broker)
+        host = self.host_of(broker)
         self._run.record(RecordKind.FAULT, broker, detail="crash")
         self._crashed[broker].append(host.name)
-        self._take_down(host)
+        self.take_down(host)
 
     def take_restart(self, step: steps.Restart) -> None:
         if self._crashed[step.broker]:
@@ -63,10 +63,7 @@ class StandbyOutages(SimOutages):
 
     def restart(self, step: steps.Restart) -> None:
         self._run.record(RecordKind.FAULT, step.broker, detail="restart")
-        host = self._standbys.hosts[self._crashed[step.broker].pop(0)]
-        for other in self._standbys.hosts:
-            self._connect_anew(host.name, other)
-        host.come_up()
+        self.bring_up(self._standbys.hosts[self._crashed[step.broker].pop(0)])
 
     def take_destroy(self, step: steps.Destroy) -> None:
         hosts = self._standbys.hosts
@@ -75,7 +72,7 @@ class StandbyOutages(SimOutages):
         elif step.machine and step.machine not in hosts:
             self._run.refuse(step, f"there is no machine {step.machine}")
         else:
-            self.destroy(hosts[step.machine] if step.machine else self._host_of(step.broker))
+            self.destroy(hosts[step.machine] if step.machine else self.host_of(step.broker))
 
     def destroy(self, host: Host) -> None:
         """The machine, its disk, and all that runs there are gone for good."""
@@ -89,22 +86,24 @@ class StandbyOutages(SimOutages):
             if host.name in crashed:
                 crashed.remove(host.name)
         if host.is_up:
-            self._take_down(host)
+            self.take_down(host)
         host.disk.wipe()
 
-    def _host_of(self, broker: Node) -> Host:
-        """The machine where the broker runs, or ran last."""
-        standbys, replicated = self._standbys, self._standbys.brokers[broker]
-        newest = replicated.newest
-        if replicated.current is None and newest is not None and newest.is_running:
-            return newest.host
-        return standbys.hosts[replicated.place or standbys.view_of(broker).primary]
+    def host_of(self, broker: Node) -> Host:
+        """The machine where the broker runs, or is to run."""
+        current = self._standbys.brokers[broker].current
+        return current.host if current else self._standbys.hosts[self._standbys.view_of(broker).primary]
 
-    def _take_down(self, host: Host) -> None:
+    def take_down(self, host: Host) -> None:
         for way in self._standbys.ways.of(host.name):
             if way.sender == host.name:
                 self._standbys.sim.tear_way(way)
         host.go_down()
+
+    def bring_up(self, host: Host) -> None:
+        for other in self._standbys.hosts:
+            self._connect_anew(host.name, other)
+        host.come_up()
 
     def _connect_anew(self, one: Machine, other: Machine) -> None:
         standbys = self._standbys
@@ -133,7 +132,8 @@ class StandbyOutages(SimOutages):
                 if is_cut:
                     self.mend(self._cut[frozenset(ends)].pop())
             case steps.Slow(latency=latency):
-                for link in self._run.sim.links_between(*ends):
+                ways = [self._standbys.ways.between(*self._places(pair)).link for pair in (ends, ends[::-1])]
+                for link in (*self._run.sim.links_between(*ends), *ways):
                     link.set_latency((latency.low, latency.high))
 
     def take_partition(self, step: steps.Partition) -> None:
@@ -158,7 +158,7 @@ class StandbyOutages(SimOutages):
 
     def _places(self, names: Iterable[Node]) -> list[str]:
         brokers = self._standbys.brokers
-        return [self._host_of(name).name if name in brokers else name for name in names]
+        return [self.host_of(name).name if name in brokers else name for name in names]
 
     def cut(self, directions: Sequence[Direction]) -> None:
         standbys = self._standbys

@@ -24,7 +24,6 @@ class ReplicatedBroker:
         self.name = name
         self.standbys = standbys
         self.history = History(lambda: make_machine(standbys.scenario, standbys.tree, name))
-        self.newest: RunningBroker | None = None  # the last that was started
         self.current: RunningBroker | None = None  # the last that served, while it runs
         self.left_with: dict[Node, RunningBroker] = {}
         self.place = ""  # the machine where it ran last
@@ -47,9 +46,9 @@ class ReplicatedBroker:
         return ()
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Effects that come from no input of the broker: of councils, and of faults."""
-        if self.newest is not None and self.newest.is_running:
-            self.newest.commit(effects)
+        """Effects that come from no input of the broker: of faults."""
+        if self.current is not None:
+            self.current.commit(effects)
 
     # Commits -------------------------------------------------------------------------------------------------
 

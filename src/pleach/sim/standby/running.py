@@ -20,6 +20,8 @@ from pleach.sim.simulator import TimedMachine
 from pleach.sim.standby.history import Commit, Damaged, HeldEffect, Input, JournalledBroker
 from pleach.sim.standby.sessions import OUTSIDE, Numbered
 
+LOG_COMMITS_MAX = 100  # records that are at hand for a copy that comes back; else it is filled
+
 if TYPE_CHECKING:
     from pleach.sim.standby.hosts import Host
     from pleach.sim.standby.replicated import ReplicatedBroker
@@ -66,10 +68,10 @@ class RunningBroker:
         self.broker.history.note(self._next, given, now)
 
     def has_passed(self, position: Position) -> bool:
-        """Whether this process has been there, so that the records since then are at hand."""
-        if position.run == self.run:
-            return position.number <= self.position.number
-        return position == self.base
+        """Whether this process has been there, and the records since then are at hand."""
+        if self.position.number - position.number > LOG_COMMITS_MAX:
+            return False
+        return position == self.base or (position.run == self.run and position.number <= self.position.number)
 
     def position_at(self, number: int) -> Position:
         return Position(self.run, number) if number > self.base.number else self.base
@@ -79,7 +81,7 @@ class RunningBroker:
     def begin(self, now: float) -> None:
         """The first commit: the machine resumes."""
         journalled = JournalledBroker(self.inner, self._note)
-        self.commit(journalled.resume(now=now))
+        self.commit([*journalled.resume(now=now), *self.broker.standbys.first_timers(self.broker.name)])
 
     def receive(self, sender: Node, numbered: Numbered, now: float) -> None:
         number, message = numbered

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pleach.core.effects import Send
+from pleach.core.effects import Send, SetTimer
 from pleach.core.messages import OPERATOR, Node, OperatorRequest
 from pleach.core.standby.candidates import KnownMachine, Preference, best, candidates
 from pleach.core.standby.composition import Candidate
@@ -53,9 +53,12 @@ class Standbys:
         self.hosts: dict[Machine, Host] = {}  # also those that are gone
         self.brokers: dict[Node, ReplicatedBroker] = {}
         self.destroyed: dict[Machine, None] = {}
+        self._left: dict[Node, int] = {}  # the last views of brokers that have left for good
         self.tree = tree_of(self.scenario)
         self._run = run
         self._views: dict[Node, View] = {}  # the newest of each broker
+        self._known: list[KnownMachine] | None = None  # None: it has changed
+        self._ranked: dict[tuple[Node, Machine, tuple[Node, ...]], tuple[Candidate, ...]] = {}
         sim.standbys = self
 
     # Before the start ----------------------------------------------------------------------------------------
@@ -92,11 +95,12 @@ class Standbys:
             self.sim.link(OPERATOR, broker, (0.0, 0.0))
         host.disk.copies[broker] = BEGINNING
         member = host.member(broker)
-        host.carry_out(member, member.found(""))
+        host.carry_out(member, member.found("", self._left.get(broker, 0) + 1))
         host.start(broker)
 
     def _add_host(self, machine: Machine) -> Host:
         host = self.hosts[machine] = Host(machine, self)
+        self.machines_changed()
         every = self.config.after / TICKS_PER_SILENCE
         self.later(every * self.ways.draws.random(), partial(self._tick, host))
         return host
@@ -115,7 +119,11 @@ class Standbys:
 
     def wrapped(self, broker: JournalledBroker) -> TimedMachine:
         councils = self._run.councils
-        return councils.wrapped(broker) if councils else broker  # type: ignore[arg-type]
+        return councils.seated(broker) if councils else broker  # type: ignore[arg-type]
+
+    def first_timers(self, broker: Node) -> list[SetTimer]:
+        """Of what is beside a broker in its process."""
+        return [self._run.councils.first_round(broker)] if self._run.councils else []
 
     # Machines ------------------------------------------------------------------------------------------------
 
@@ -151,35 +159,53 @@ class Standbys:
 
     def candidates(self, running: RunningBroker) -> tuple[Candidate, ...]:
         """As brokers know machines from each other."""
+        if self._known is None:
+            self._known = self._known_machines()
+            self._ranked.clear()
+        neighbours = tuple(running.inner.router.neighbours)
+        key = running.broker.name, running.host.name, neighbours
+        if key not in self._ranked:
+            ranked = candidates(*key[:2], self._known, Preference(neighbours=neighbours))
+            self._ranked[key] = best(ranked, self.config.copies)
+        return self._ranked[key]
+
+    def _known_machines(self) -> list[KnownMachine]:
         places: dict[Machine, list[Node]] = {}
         for name, broker in self.brokers.items():
             places.setdefault(broker.place, []).append(name)
-        known = [
+        return [
             KnownMachine(name, brokers=tuple(places.get(name, ())))
             for name, host in self.hosts.items()
             if not host.is_leaving and not self._is_long_gone(host)
         ]
-        preference = Preference(neighbours=running.inner.router.neighbours)
-        return best(candidates(running.broker.name, running.host.name, known, preference), self.config.copies)
 
     def _is_long_gone(self, host: Host) -> bool:
         """Whether brokers have told each other by now that the machine is silent."""
-        return not host.is_up and self.sim.now - host.down_at > FORGOTTEN_SHARE * self.config.after
+        return not host.is_up and self.sim.now - host.down_at >= FORGOTTEN_SHARE * self.config.after
+
+    def forget_later(self) -> None:
+        """A machine has gone down."""
+        self.later(FORGOTTEN_SHARE * self.config.after, self.machines_changed)
+
+    def machines_changed(self) -> None:
+        """Brokers tell each other which machines there are, and who runs there."""
+        self._known = None
 
     # Brokers -------------------------------------------------------------------------------------------------
 
     def open(self, broker: Node, host: Host, base: Position) -> RunningBroker:
         replicated = self.brokers[broker]
-        running = replicated.newest = RunningBroker(replicated, host, base)
+        running = RunningBroker(replicated, host, base)
         self.sim.admit(running.key, running)  # type: ignore[arg-type]
-        if broker in self._run.brokers:
-            self._run.brokers[broker] = running.inner
         return running
 
     def serves(self, running: RunningBroker) -> None:
         """All nodes that can reach it connect to it; what was not confirmed is sent again, both ways."""
         self._note(running.broker.name, f"serves at {running.host.name}")
         running.broker.serve(running)
+        if running.broker.name in self._run.brokers:
+            self._run.brokers[running.broker.name] = running.inner
+        self.machines_changed()
         for session in self.sessions.of(running.broker.name):
             self._reconnect(session.link)
         self.sim.changed()
@@ -212,9 +238,9 @@ class Standbys:
         self._run.record(RecordKind.STATE, broker, detail=detail)
 
     def damaged(self, broker: Node) -> None:
-        newest = self.brokers[broker].newest
-        if newest is not None and newest.is_running:
-            newest.damaged(self.sim.now)
+        current = self.brokers[broker].current
+        assert current is not None, "a broker that does not run is not damaged"
+        current.damaged(self.sim.now)
 
     def ask(self, broker: Node, request: OperatorRequest) -> None:
         """A request of an operator, who asks again until the broker has it."""
@@ -309,7 +335,8 @@ class Standbys:
         broker = running.broker
         if broker.name in self._run.brokers or broker.current is not running or running.pending:
             return False
-        return not any(each.outbox for each in self.sessions.of(broker.name))
+        is_asked = any(operation.broker == broker.name for operation in self._run.operations.under_way)
+        return not is_asked and not any(each.outbox for each in self.sessions.of(broker.name))
 
     def _dissolve(self, running: RunningBroker) -> None:
         """Tell the members, again and again, until all that live have forgotten the broker."""
@@ -323,9 +350,10 @@ class Standbys:
         host.stop(name)
         for each in self.hosts.values():
             each.forget(name)
-        del self._views[name]
+        self._left[name] = self._views.pop(name).number
         if not host.running:
             host.is_leaving = True
+            self.machines_changed()
 
 
 class _Operator:
