@@ -53,11 +53,13 @@ class CandidateMachines:
         return self._named(standby.at) if standby is not None and standby.at else self._chosen()
 
     def _named(self, addresses: Sequence[str]) -> list[Candidate]:
-        """By the operator; those that have not answered yet are not known."""
-        settings = self._settings()
+        """By the operator; who has not answered yet is known only as a member."""
+        settings, view = self._settings(), self._member.view
         own = (settings.advertise, settings.peer_listen)
-        found = ((address, self._links.machine_at(address)) for address in addresses if address not in own)
-        return [Candidate(machine, address) for address, machine in found if machine]
+        members = {address: machine for machine, address in view.addresses.items()} if view is not None else {}
+        named = [address for address in addresses if address not in own]
+        found = [(self._links.machine_at(address) or members.get(address, ""), address) for address in named]
+        return [Candidate(machine, address) for machine, address in found if machine]
 
     def _chosen(self) -> list[Candidate]:
         preference = Preference(self._settings().zone, self._router.neighbours, owner=self._owner())

@@ -31,7 +31,7 @@ from pleach.server.bugs import watched
 from pleach.server.links import Port
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
-from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin, HostIsHere
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, HostIsHere
 from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
 from pleach.server.standby.replica_writer import ReplicaWriter
@@ -136,7 +136,7 @@ class StandbyHost(MachineHost):
             self.failed(broker, str(error))
             return
         held = self._hold(place, self._member(broker, register=register, position=position), writer)
-        held.driver.perform(held.member.lost_track())  # what has come meanwhile was not taken
+        held.begin()
 
     def _member(self, broker: Node, **known: Any) -> StandbyMember:
         return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
@@ -152,7 +152,7 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
-        is_first = isinstance(message, Alive | ViewInstalled | FillBegin)
+        is_first = isinstance(message, Alive | ViewInstalled)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
         return self._hold(self._place(broker), self._member(broker))

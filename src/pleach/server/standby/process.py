@@ -50,6 +50,7 @@ from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, machine_of
 from pleach.server.standby.settings import StandbySettings
 
+OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
 HERE_SECONDS = 2.0  # between two reports of a machine that runs no broker
 
 log = logging.getLogger(__name__)
@@ -114,6 +115,7 @@ class PrimaryRun:
         self._on_ready = on_ready
         self._routes = routes
         self._daemon: Daemon | None = None
+        self._began = time.monotonic()
         self._deposed: View | None = None
         member = StandbyMember(
             machine, settings.current.name, settings.config(), register=register.load(), now=time.monotonic()
@@ -129,6 +131,12 @@ class PrimaryRun:
         )
         if member.register is None:
             self.seat.driver.perform(member.found(settings.address))
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if self._daemon is None and now - self._began < OPENING_SECONDS_MAX:
+            self.seat.member.starting(now)  # a large store takes its time
+        self.seat.tick()
 
     async def run(self, *, is_stopped: Callable[[], bool] = lambda: False) -> int:
         """Returns the exit code; EXIT_DEPOSED: another machine runs the broker."""
@@ -244,11 +252,11 @@ class MachineProcess:
 
     def _tick(self) -> None:
         if self._primary is not None:
-            self._primary.seat.tick()
+            self._primary.tick()
         elif time.monotonic() - self._here_at > HERE_SECONDS:
             self._here_at = time.monotonic()
             settings = self._settings
-            here = HostIsHere(settings.current.name, self._links.own.life, settings.address, settings.current.zone)
+            here = HostIsHere(settings.current.name, 0, self._links.own.life, settings.address, settings.current.zone)
             self._host.say_here(here, self._join)
         self._host.tick()
 
@@ -346,7 +354,7 @@ async def run_promoted(
     links.on_here = primary.seat.meet_host
 
     def tick() -> None:
-        primary.seat.tick()
+        primary.tick()
         links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
 
     ticking = watched(keep_ticking(tick, lambda: process.standby.after))
