@@ -313,6 +313,8 @@ class Replication(Feature):
         return {
             "pleach_standby_view": [MetricSample(view.number)],
             "pleach_standby_copies": [MetricSample(1 + len(lags))],
+            "pleach_standby_covered": [MetricSample(int(self._is_covered(now)))],
+            "pleach_standby_majority": [MetricSample(int(not self.member.lacks_majority(now)))],
             "pleach_standby_waiting_seconds": [MetricSample(self._lag_of_all(now).seconds)],
             "pleach_standby_behind_records": [MetricSample(lag.records, each) for each, lag in lags.items()],
             "pleach_standby_behind_bytes": [MetricSample(lag.bytes, each) for each, lag in lags.items()],
