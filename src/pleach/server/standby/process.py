@@ -114,6 +114,7 @@ class PrimaryRun:
         self._settings = settings
         self._on_ready = on_ready
         self._routes = routes
+        self.has_left = False  # the broker, for good
         self._daemon: Daemon | None = None
         self._began = time.monotonic()
         self._deposed: View | None = None
@@ -161,7 +162,8 @@ class PrimaryRun:
             opened=opened,
         )
         code = await self._daemon.run()
-        if code == 0 and self._daemon.node.features[Leaving].has_left:
+        self.has_left = code == 0 and self._daemon.node.features[Leaving].has_left
+        if self.has_left:
             await self.seat.dissolve()
         return code
 
@@ -349,18 +351,22 @@ async def run_promoted(
     process = ProcessSettings(settings, reload)
     links = process.links(settings.name, machine)
     links.start()
-    host = MachineHost(host_address)
-    primary = PrimaryRun(process, machine, RegisterFile(folder), links, on_ready=on_ready, host=host)
+    host, register = MachineHost(host_address), RegisterFile(folder)
+    primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host)
     links.on_here = primary.seat.meet_host
 
     def tick() -> None:
+        if primary.seat.member.leadership is None:
+            return  # the host speaks for this broker meanwhile, and is not kept by what is being read here
         primary.tick()
         links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
 
     ticking = watched(keep_ticking(tick, lambda: process.standby.after))
-    tick()
     try:
-        return await primary.run()
+        code = await primary.run()
+        if primary.has_left:
+            register.path.unlink(missing_ok=True)
+        return code
     finally:
         ticking.cancel()
         await links.stop()
