@@ -236,9 +236,13 @@ class Replication(Feature):
     # Clients -------------------------------------------------------------------------------------------------
 
     def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
-        if port is Port.PEERS or self._is_serving:
+        """Rule 3. Also where nothing is confirmed, and only an operator can change that: who is told need not wait."""
+        if port is Port.PEERS:
             return None
-        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {self._why_not_serving()}")
+        if not self._is_serving:
+            return HelloRefusal(ByeReason.LEAVING, f"{self._name} {self._why_not_serving()}")
+        is_stuck = self.member.waits_for and self.member.lacks_majority(self._driver.now)
+        return HelloRefusal(ByeReason.LEAVING, f"{self._name}: {self.unready()}") if is_stuck else None
 
     def _why_not_serving(self) -> str:
         if self._is_whole:
@@ -253,11 +257,19 @@ class Replication(Feature):
             return self._why_not_serving()
         now, after = self._driver.now, self.member.config.after
         waiting = self._lag_of_all(now).seconds
+        lacking = self._why_no_majority(now)
         if waiting < after:
-            return ""
+            return lacking
         names = ", ".join(map(display, self.member.waits_for)) or "its members"
-        remedy = "; too few members answer to choose others" if self.member.lacks_majority(now) else ""
-        return f"nothing is confirmed for {waiting:.1f} s: it waits for {names}{remedy}"
+        return f"nothing is confirmed for {waiting:.1f} s: it waits for {names}" + (f"; {lacking}" if lacking else "")
+
+    def _why_no_majority(self, now: float) -> str:
+        view = self.member.view
+        if view is None or not self.member.lacks_majority(now):
+            return ""
+        others = [each for each in view.members if each != self.member.machine]
+        silent = ", ".join(display(each) for each in others if self.member.timing.is_silent(each, now))
+        return f"too few of its machines answer to choose others ({silent} silent)"
 
     def _lag_of_all(self, now: float) -> Lag:
         """Of what is confirmed."""
