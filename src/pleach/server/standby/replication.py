@@ -48,6 +48,8 @@ from pleach.server.standby.registers import display
 
 log = logging.getLogger(__name__)
 
+PATIENCE = 2.0  # times what counts as silence: then clients that come are told why they have to wait
+
 Announce: TypeAlias = Callable[[Machine, HostLocation], None]
 
 
@@ -236,13 +238,11 @@ class Replication(Feature):
     # Clients -------------------------------------------------------------------------------------------------
 
     def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
-        """Rule 3. Also where nothing is confirmed, and only an operator can change that: who is told need not wait."""
+        """Who has to wait for long is told why, instead of nothing."""
         if port is Port.PEERS:
             return None
-        if not self._is_serving:
-            return HelloRefusal(ByeReason.LEAVING, f"{self._name} {self._why_not_serving()}")
-        is_stuck = self.member.waits_for and self.member.lacks_majority(self._driver.now)
-        return HelloRefusal(ByeReason.LEAVING, f"{self._name}: {self.unready()}") if is_stuck else None
+        reason = self._why_waiting(PATIENCE) if self._is_serving else self._why_not_serving()
+        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {reason}") if reason else None
 
     def _why_not_serving(self) -> str:
         if self._is_whole:
@@ -255,13 +255,17 @@ class Replication(Feature):
     def unready(self) -> str:
         if not self._is_serving:
             return self._why_not_serving()
-        now, after = self._driver.now, self.member.config.after
+        return self._why_waiting(1.0) or self._why_no_majority(self._driver.now)
+
+    def _why_waiting(self, patience: float) -> str:
+        """Why nothing is confirmed for so many times what counts as silence; empty: something is."""
+        now = self._driver.now
         waiting = self._lag_of_all(now).seconds
-        lacking = self._why_no_majority(now)
-        if waiting < after:
-            return lacking
+        if waiting < patience * self.member.config.after:
+            return ""
         names = ", ".join(map(display, self.member.waits_for)) or "its members"
-        return f"nothing is confirmed for {waiting:.1f} s: it waits for {names}" + (f"; {lacking}" if lacking else "")
+        lacking = self._why_no_majority(now)
+        return f"confirms nothing for {waiting:.1f} s: it waits for {names}" + (f"; {lacking}" if lacking else "")
 
     def _why_no_majority(self, now: float) -> str:
         view = self.member.view
