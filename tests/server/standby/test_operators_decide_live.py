@@ -55,7 +55,7 @@ async def _published_while_stuck(address):
     """The first one waits without end; the next is told."""
     async with asyncio.timeout(60):
         waiting = asyncio.ensure_future(publish(address, "p0"))
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(5.0)
         try:
             await publish(address, "p1")
         finally:
