@@ -255,7 +255,7 @@ class Replication(Feature):
     def unready(self) -> str:
         if not self._is_serving:
             return self._why_not_serving()
-        return self._why_waiting(1.0)
+        return self._why_waiting(1.0) or self._why_no_majority(self._driver.now)
 
     def _why_waiting(self, patience: float) -> str:
         """Why nothing is confirmed for so many times what counts as silence; empty: something is."""
@@ -264,8 +264,16 @@ class Replication(Feature):
         if waiting < patience * self.member.config.after:
             return ""
         names = ", ".join(map(display, self.member.waits_for)) or "its members"
-        remedy = "; too few members answer to choose others" if self.member.lacks_majority(now) else ""
-        return f"confirms nothing for {waiting:.1f} s: it waits for {names}{remedy}"
+        lacking = self._why_no_majority(now)
+        return f"confirms nothing for {waiting:.1f} s: it waits for {names}" + (f"; {lacking}" if lacking else "")
+
+    def _why_no_majority(self, now: float) -> str:
+        view = self.member.view
+        if view is None or not self.member.lacks_majority(now):
+            return ""
+        others = [each for each in view.members if each != self.member.machine]
+        silent = ", ".join(display(each) for each in others if self.member.timing.is_silent(each, now))
+        return f"too few of its machines answer to choose others ({silent} silent)"
 
     def _lag_of_all(self, now: float) -> Lag:
         """Of what is confirmed."""
