@@ -136,7 +136,7 @@ class PrimarySeat:
     def meet_host(self, machine: Machine, here: HostIsHere) -> None:
         """A machine that runs no broker may hold copies."""
         if self.role is not None:
-            self.role.meet_host(machine, HostLocation(here.since, here.address, here.zone))
+            self.role.meet_host(machine, HostLocation(here.since, here.address, here.zone, here.client))
 
     async def dissolve(self) -> None:
         """The broker has left the network for good."""
