@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from pleach.server.standby.registers import display
 from pleach.server.store import Store
 from support.live.broker_process import clients, eventually, pump
@@ -91,7 +93,7 @@ def test_a_broker_whose_machine_is_lost_comes_back_elsewhere_with_everything(tmp
             p.publish_all(range(100, 150))
             eventually(lambda: len(p.confirmed) == 150 and len(s.numbers()) == 150, pumping=[s, p])
             assert s.numbers() == list(range(150))
-        assert again.is_covered
+        eventually(lambda: again.is_covered)
 
 
 def test_a_primary_that_was_replaced_returns_as_a_standby_and_takes_over_again(tmp_path):
@@ -170,3 +172,22 @@ def test_the_middle_of_a_chain_is_destroyed_and_events_flow_again(tmp_path):
             assert s.numbers() == list(range(200))
             again = eventually(lambda: a.promoted("b") or c.promoted("b"))
             eventually(lambda: all(broker.is_covered and broker.is_ready() for broker in (a, again, c)))
+
+
+def test_a_broker_does_not_forget_its_standbys_with_the_settings(tmp_path):
+    """They would run it, and it would confirm what they do not have."""
+    with machines(tmp_path) as start:
+        b, _ = broker_and_hosts(start, "h")
+        b.kill()
+        b.settings.write_text("")
+        with pytest.raises(AssertionError, match="b has copies or votes at b, h"):
+            b.restart()
+
+
+def test_nothing_is_left_of_a_broker_that_leaves_for_good(tmp_path):
+    with machines(tmp_path) as start:
+        a, b, c = chain_of_three(start)
+        eventually(lambda: (a.data / "standby" / "c").exists() and (b.data / "standby" / "c").exists())
+        assert c.post("/overlay/remove", '{"broker": "c"}')[0] == 200
+        assert c.wait() == 0
+        eventually(lambda: not (a.data / "standby" / "c").exists() and not (b.data / "standby" / "c").exists())

@@ -17,8 +17,9 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
@@ -31,13 +32,13 @@ from pleach.server.bugs import watched
 from pleach.server.links import Port
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
-from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin, HostIsHere
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, HostIsHere
 from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
 from pleach.server.standby.replica_writer import ReplicaWriter
 
 HELD_MAX = 1_000  # members
-LAUNCH_SECONDS_MAX = 10.0  # until the process of a promoted broker speaks
+LAUNCH_SECONDS_MAX = 120.0  # until a broker that was promoted here speaks: it may have much to read
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +67,13 @@ class Launcher(Protocol):
     async def stop(self) -> None: ...
 
 
-class Launching(NamedTuple):
+@dataclass
+class Launching:
     """A broker whose process is being started: the view in which it was promoted, and how long it may take."""
 
     view: View
     until: float
+    process: int = 0  # its id, once it is there
 
 
 class StandbyHost(MachineHost):
@@ -136,7 +139,7 @@ class StandbyHost(MachineHost):
             self.failed(broker, str(error))
             return
         held = self._hold(place, self._member(broker, register=register, position=position), writer)
-        held.driver.perform(held.member.lost_track())  # what has come meanwhile was not taken
+        held.begin()
 
     def _member(self, broker: Node, **known: Any) -> StandbyMember:
         return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
@@ -152,7 +155,7 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
-        is_first = isinstance(message, Alive | ViewInstalled | FillBegin)
+        is_first = isinstance(message, Alive | ViewInstalled)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
         return self._hold(self._place(broker), self._member(broker))
@@ -269,13 +272,17 @@ class StandbyHost(MachineHost):
 
     def _speak_for_launching(self) -> None:
         """Rule 2."""
-        now = time.monotonic()
-        for broker, (view, until) in list(self._launching.items()):
+        running = self._launcher.running
+        for broker, launching in list(self._launching.items()):
+            view, process = launching.view, running.get(broker, 0)
+            has_ended = launching.process not in (0, process)
+            launching.process = launching.process or process
+            if has_ended or time.monotonic() > launching.until:
+                del self._launching[broker]  # let another machine try
+                continue
             for machine in view.members:
                 if machine != self._machine:
                     self.links.send(broker, machine, view.addresses.get(machine, ""), Alive(broker, view.number))
-            if now > until:
-                del self._launching[broker]
 
     def status(self) -> dict[str, object]:
         """Which machine this is, what it holds, and what it runs for others."""

@@ -85,6 +85,7 @@ class PrimarySeat:
         self.role: PrimaryRole | None = None
         self.driver = MemberDriver(member, register, links, perform=self._perform, on_failed=on_failed)
         self.on_deposed = on_deposed
+        self._has_left = False
         self._loop = asyncio.get_running_loop()
         links.attach(member.broker, self)
 
@@ -113,6 +114,8 @@ class PrimarySeat:
     # The member ----------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
+        if self._has_left:
+            return
         if self.role is not None:
             self.role.before_member_tick()
         self.driver.tick()
@@ -124,6 +127,8 @@ class PrimarySeat:
             self.on_deposed(effect.view)
 
     def received(self, machine: Machine, message: BetweenMachines) -> None:
+        if self._has_left:
+            return  # an answer would tell the view again
         if self.role is not None:
             self.role.received(machine, message)
         elif not isinstance(message, FillMessage):
@@ -140,6 +145,7 @@ class PrimarySeat:
 
     async def dissolve(self) -> None:
         """The broker has left the network for good."""
+        self._has_left = True
         for _ in range(DISSOLVED_TIMES):
             self.driver.perform(self.member.dissolve())
             await asyncio.sleep(self.member.config.after / DISSOLVED_TIMES)

@@ -51,6 +51,7 @@ from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, machine_of
 from pleach.server.standby.settings import StandbySettings
 
+OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
 HERE_SECONDS = 2.0  # between two reports of a machine that runs no broker
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,9 @@ class PrimaryRun:
         self._settings = settings
         self._on_ready = on_ready
         self._routes = routes
+        self.has_left = False  # the broker, for good
         self._daemon: Daemon | None = None
+        self._began = time.monotonic()
         self._deposed: View | None = None
         member = StandbyMember(
             machine, settings.current.name, settings.config(), register=register.load(), now=time.monotonic()
@@ -134,6 +137,12 @@ class PrimaryRun:
         )
         if member.register is None:
             self.seat.driver.perform(member.found(settings.address))
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if self._daemon is None and now - self._began < OPENING_SECONDS_MAX:
+            self.seat.member.starting(now)  # a large store takes its time
+        self.seat.tick()
 
     async def run(self, *, is_stopped: Callable[[], bool] = lambda: False) -> int:
         """Returns the exit code; EXIT_DEPOSED: another machine runs the broker."""
@@ -158,7 +167,8 @@ class PrimaryRun:
             opened=opened,
         )
         code = await self._daemon.run()
-        if code == 0 and self._daemon.node.features[Leaving].has_left:
+        self.has_left = code == 0 and self._daemon.node.features[Leaving].has_left
+        if self.has_left:
             await self.seat.dissolve()
         return code
 
@@ -249,12 +259,12 @@ class MachineProcess:
 
     def _tick(self) -> None:
         if self._primary is not None:
-            self._primary.seat.tick()
+            self._primary.tick()
         elif time.monotonic() - self._here_at > HERE_SECONDS:
             self._here_at = time.monotonic()
             settings = self._settings
             name, zone, life = settings.current.name, settings.current.zone, self._links.own.life
-            here = HostIsHere(name, life, settings.address, zone, settings.client_address)
+            here = HostIsHere(name, 0, life, settings.address, zone, settings.client_address)
             self._host.say_here(here, self._join)
         self._host.tick()
 
@@ -354,18 +364,22 @@ async def run_promoted(
     process = ProcessSettings(settings, reload)
     links = process.links(settings.name, machine)
     links.start()
-    host = MachineHost(host_address)
-    primary = PrimaryRun(process, machine, RegisterFile(folder), links, on_ready=on_ready, host=host)
+    host, register = MachineHost(host_address), RegisterFile(folder)
+    primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host)
     links.on_here = primary.seat.meet_host
 
     def tick() -> None:
-        primary.seat.tick()
+        if primary.seat.member.leadership is None:
+            return  # the host speaks for this broker meanwhile, and is not kept by what is being read here
+        primary.tick()
         links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
 
     ticking = watched(keep_ticking(tick, lambda: process.standby.after))
-    tick()
     try:
-        return await primary.run()
+        code = await primary.run()
+        if primary.has_left:
+            register.path.unlink(missing_ok=True)
+        return code
     finally:
         ticking.cancel()
         await links.stop()
