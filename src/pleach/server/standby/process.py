@@ -5,7 +5,7 @@
               └──────────────────────────────────────────────────────────────────────────────────────────────┘
 
 Rule 1: where a register says that another machine is the primary, the broker is not started: its store is a replica.
-Rule 2: the ports for peers and for clients keep their addresses, whether the broker listens there or only its host.
+Rule 2: ports keep their addresses, whether the broker listens there or only its host.
 Rule 3: a broker that was promoted on this machine and is not its own has a process of its own (`run_promoted`), which
         ends when it is deposed: then the host has its member again.
 """
@@ -52,6 +52,7 @@ from pleach.server.standby.registers import RegisterFile, broker_folder, machine
 from pleach.server.standby.settings import StandbySettings
 
 OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
+LISTENS = ("client_listen", "peer_listen", "admin_listen")
 HERE_SECONDS = 2.0  # between two reports of a machine that runs no broker
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class ProcessSettings:
 
     def __init__(self, settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> None:
         """Raises CertificateError where files of [tls] are unusable."""
-        self._kept = {key: _with_port(getattr(settings, key), key) for key in ("peer_listen", "client_listen")}
+        self._kept = {key: _with_port(getattr(settings, key), key) for key in LISTENS}
         self.current = msgspec.structs.replace(settings, **self._kept)  # rule 2
         self._reload = reload
         self.security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
