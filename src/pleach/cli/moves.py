@@ -17,15 +17,16 @@ from pleach.errors import InvalidInputError
 from pleach.net.http_client import ask
 from pleach.operate.broker_move import MoveEnd, move_broker
 from pleach.operate.survey import survey
+from pleach.server.standby.registers import display
 
 MOVE_SECONDS_MAX = 600.0
-DECREE = """{broker} has a copy here that was a standby in view {view}; its primary was on {primary}.
-
-You say that the machine of the primary, and every other machine with a copy, is LOST FOR GOOD. What was confirmed since
-this copy was cut off is lost. If one of them lives and comes back, what it has confirmed meanwhile is lost as well.
-
-Where a majority of the machines of a view answer, they promote a copy themselves, and lose nothing: wait for that, or
-start the machines that are only switched off."""
+HELD = """There is a copy of {broker} here, of view {view}, whose primary was {primary}.
+You say that the machine of the primary, and every other one with a copy, is LOST FOR GOOD. What was confirmed since
+this copy was cut off is lost. If one of them comes back, what it has confirmed meanwhile is lost as well."""
+LED = """{broker} runs here, and waits for the other machines of view {view}.
+You say that they are LOST FOR GOOD, and that it shall go on with the only copy until there is another one."""
+RATHER = """Where a majority of the machines of a view answer, they choose others themselves, and nothing is lost:
+rather start machines that are only switched off."""
 
 
 def move(
@@ -53,7 +54,7 @@ def move(
         typer.echo(msgspec.json.encode({"broker": broker, "place": place, "reason": end.reason}).decode())
     elif end.place is not None:
         Console().print(
-            f"{escape(broker)} runs on {escape(end.place.machine)}, in view {end.place.view}", highlight=False
+            f"{escape(broker)} runs on {escape(display(end.place.machine))}, in view {end.place.view}", highlight=False
         )
     else:
         Console(stderr=True).print(f"[red]not moved[/]: {escape(end.reason)}", highlight=False)
@@ -73,19 +74,20 @@ def promote(
 ) -> None:
     """Run a broker from the copy that a machine holds, without a majority: its other machines are lost for good.
 
-    `--via` is the operators' port of the machine that holds the copy.
+    `--via` is the operators' port of the machine that holds the copy. If the broker runs there, and waits for its other
+    machines, it goes on without them.
 
     Example: `pleach standby promote b --via 10.0.0.3:7300`
     """
     address, *others = places(via)
     if others:
         raise InvalidInputError("--via: one machine is wanted, whose copy is to be used")
-    held = asyncio.run(ask(address, "/standby")).value.get("holds", {}).get(broker)
-    if held is None:
+    known = asyncio.run(ask(address, "/standby")).value
+    held, led = (known.get(key, {}).get(broker) for key in ("holds", "leads"))
+    if held is None and led is None:
         raise InvalidInputError(f"{address} holds no copy of {broker}; GET /standby there says what it holds")
     if not yes:
-        told = DECREE.format(broker=broker, view=held.get("view"), primary=held.get("primary"))
-        Console(stderr=True).print(escape(told), highlight=False)
+        _warn(broker, HELD if held else LED, held or led)
         typer.confirm(f"Run {broker} from this copy?", abort=True, err=True)
     answer = asyncio.run(ask(address, "/standby/promote", {"broker": broker}))
     if as_json:
@@ -97,3 +99,10 @@ def promote(
         Console(stderr=True).print(f"[red]refused[/]: {reason}", highlight=False)
     if not answer.is_ok:
         raise typer.Exit(EXIT_REFUSED)
+
+
+def _warn(broker: str, text: str, known: dict[str, Any]) -> None:
+    console = Console(stderr=True)
+    told = text.format(broker=broker, view=known.get("view"), primary=display(str(known.get("primary"))))
+    for line in (*told.splitlines(), *RATHER.splitlines()):
+        console.print(escape(line), highlight=False, soft_wrap=True)

@@ -22,6 +22,7 @@ OutageStep: TypeAlias = steps.Crash | steps.Restart | steps.Destroy | steps.Part
 class LiveOutages:
     def __init__(self, run: FaultTarget) -> None:
         self._run = run
+        self._crashed: set[Node] = set()
 
     async def carry_out(self, step: OutageStep) -> None:
         """Carry out a step; a partition to its end."""
@@ -31,9 +32,14 @@ class LiveOutages:
                 self._run.refuse(
                     step, "real processes with `for_good` need copies: add [standby], and a step `destroy`"
                 )
+            case steps.Crash(broker=broker) if broker not in self._run.network.running:
+                self._run.refuse(step, f"broker {broker} is not running; it may have left")
             case steps.Crash(broker=broker):
                 self._run.record(RecordKind.FAULT, broker, detail="crash")
+                self._crashed.add(broker)
                 await self._run.network.kill(broker)
+            case steps.Restart(broker=broker) if broker not in self._crashed:
+                self._run.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
                 await self._restart(step, broker)
             case steps.Destroy():
@@ -49,6 +55,7 @@ class LiveOutages:
             self._run.refuse(step, f"the machine of {broker} was destroyed")
             return
         self._run.record(RecordKind.FAULT, broker, detail="restart")
+        self._crashed.discard(broker)
         if network.home_of(broker) == broker:  # elsewhere its host has done so
             await network.start_broker(broker)
 

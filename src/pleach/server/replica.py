@@ -14,6 +14,7 @@ After `close` the folder is a data directory for `Store.open`. One call at a tim
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -238,8 +239,10 @@ class Filling:
             sql.execute("INSERT INTO history VALUES (?, ?)", checked("history", position.run))
             rows["history"] = 1
         with database.failures():
-            database.sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            (is_busy, _, _) = database.sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             database.close()
+            if is_busy or (self._folder / f"{DATABASE}-wal").exists():
+                raise OSError(errno.EIO, "the log could not be copied")  # nobody would look for it
             for name in (DATABASE, COMMITTED):
                 _sync_file(self._folder / name)
             sync_folder(self._folder)

@@ -191,3 +191,20 @@ def test_nothing_is_left_of_a_broker_that_leaves_for_good(tmp_path):
         assert c.post("/overlay/remove", '{"broker": "c"}')[0] == 200
         assert c.wait() == 0
         eventually(lambda: not (a.data / "standby" / "c").exists() and not (b.data / "standby" / "c").exists())
+
+
+def test_who_comes_while_nothing_can_be_confirmed_is_told_why(tmp_path):
+    with machines(tmp_path) as start:
+        b, host = broker_and_hosts(start, "h", after=0.5)
+        p = TestClient("p", b)
+        with clients(p):
+            eventually(p.is_up, pumping=[p])
+            host.kill()
+            p.publish(n=1)
+            eventually(lambda: not b.is_ready(), pumping=[p])
+            late = TestClient("late", b)
+            with clients(late):
+                eventually(lambda: late.byes, pumping=[p, late])
+                assert "it waits for h; too few members answer" in late.byes[0].reason
+            host.restart()
+            eventually(lambda: len(p.confirmed) == 1, pumping=[p])

@@ -22,7 +22,7 @@ from pleach.server.committer import DiskThread
 from pleach.server.fill import Fill
 from pleach.server.standby.messages import AnyFillMessage, BrokerFiles, FillBegin, FillEnd, FillId, FillPart
 
-UNTAKEN_MAX = 8  # chunks, of 1 MB at most, about
+UNTAKEN_MAX = 8  # chunks (server/fill.py)
 
 log = logging.getLogger(__name__)
 

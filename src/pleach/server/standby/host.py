@@ -25,7 +25,7 @@ from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import Alive, ViewInstalled
 from pleach.core.standby.views import Machine, Register, View
-from pleach.errors import PromotionError, StoreError
+from pleach.errors import PleachError, PromotionError, StoreError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.enquiry import Whereabouts
 from pleach.server.bugs import watched
@@ -126,10 +126,16 @@ class StandbyHost(MachineHost):
             shutil.rmtree(place.folder, ignore_errors=True)  # a copy that was not finished, and is in no view
         elif is_primary and broker != self._own:
             self._elsewhere[broker] = "it was promoted here"
-            self._launcher.resume(broker)
+            self._resume(broker)
         else:
             self._elsewhere[broker] = "it is being opened"
             self._start(self._open(broker, place, register))
+
+    def _resume(self, broker: Node) -> None:
+        try:
+            self._launcher.resume(broker)
+        except PleachError as error:
+            self._cannot_run(broker, str(error))
 
     async def _open(self, broker: Node, place: CopyPlace, register: Register | None) -> None:
         writer = ReplicaWriter(place.data, broker) if place.data.is_dir() else None
@@ -140,6 +146,8 @@ class StandbyHost(MachineHost):
             return
         held = self._hold(place, self._member(broker, register=register, position=position), writer)
         held.begin()
+        if held.member.is_primary:
+            held.member.cannot_lead()  # or it would be run
 
     def _member(self, broker: Node, **known: Any) -> StandbyMember:
         return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
@@ -178,10 +186,21 @@ class StandbyHost(MachineHost):
         if broker == self._own:
             self._on_own_promoted(view)
         elif held.files is None:
-            log.error("%s cannot run here: its settings have not come", broker)
+            self._cannot_run(broker, "its settings have not come")
         else:
-            self._launching[broker] = Launching(view, time.monotonic() + LAUNCH_SECONDS_MAX)
-            self._launcher.launch(broker, held.files)
+            try:
+                self._launcher.launch(broker, held.files)
+            except PleachError as error:
+                self._cannot_run(broker, str(error))
+            else:
+                self._launching[broker] = Launching(view, time.monotonic() + LAUNCH_SECONDS_MAX)
+
+    def _cannot_run(self, broker: Node, reason: str) -> None:
+        """Nobody says that the primary is alive, and this machine votes for another one."""
+        log.critical("%s cannot run here: %s", broker, reason)
+        self._elsewhere[broker] = reason
+        place = self._place(broker)
+        self._start(self._open(broker, place, place.register.load()))
 
     def ended(self, broker: Node) -> None:
         """The process of a broker that was promoted here has ended: another machine runs it, or it has left."""

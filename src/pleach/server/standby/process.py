@@ -163,7 +163,7 @@ class PrimaryRun:
             settings,
             reload=self._settings.reload,
             on_ready=self._on_ready,
-            routes=self._routes,
+            routes=[*self._routes, *StandbyPages(self.seat.host, self.seat).routes],
             seat=self.seat,
             opened=opened,
         )
@@ -283,7 +283,7 @@ class MachineProcess:
             self._register,
             self._links,
             on_ready=self._on_ready,
-            routes=[*self._routes, *StandbyPages(self._host).routes],
+            routes=self._routes,
             host=self._host,
         )
         try:

@@ -118,6 +118,8 @@ class ReplicaWriter:
 
     async def close(self) -> None:
         """What is being written is finished, and what waits is dropped."""
+        if self.is_closed:
+            return
         self.is_closed = True
         self._jobs.clear()
         if self._working is not None:

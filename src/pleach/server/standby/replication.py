@@ -48,6 +48,8 @@ from pleach.server.standby.registers import display
 
 log = logging.getLogger(__name__)
 
+PATIENCE = 2.0  # times what counts as silence: then clients that come are told why they have to wait
+
 Announce: TypeAlias = Callable[[Machine, HostLocation], None]
 
 
@@ -237,9 +239,11 @@ class Replication(Feature):
     # Clients -------------------------------------------------------------------------------------------------
 
     def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
-        if port is Port.PEERS or self._is_serving:
+        """Who has to wait for long is told why, instead of nothing."""
+        if port is Port.PEERS:
             return None
-        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {self._why_not_serving()}")
+        reason = self._why_waiting(PATIENCE) if self._is_serving else self._why_not_serving()
+        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {reason}") if reason else None
 
     def _why_not_serving(self) -> str:
         if self._is_whole:
@@ -252,13 +256,25 @@ class Replication(Feature):
     def unready(self) -> str:
         if not self._is_serving:
             return self._why_not_serving()
-        now, after = self._driver.now, self.member.config.after
+        return self._why_waiting(1.0) or self._why_no_majority(self._driver.now)
+
+    def _why_waiting(self, patience: float) -> str:
+        """Why nothing is confirmed for so many times what counts as silence; empty: something is."""
+        now = self._driver.now
         waiting = self._lag_of_all(now).seconds
-        if waiting < after:
+        if waiting < patience * self.member.config.after:
             return ""
         names = ", ".join(map(display, self.member.waits_for)) or "its members"
-        remedy = "; too few members answer to choose others" if self.member.lacks_majority(now) else ""
-        return f"nothing is confirmed for {waiting:.1f} s: it waits for {names}{remedy}"
+        lacking = self._why_no_majority(now)
+        return f"confirms nothing for {waiting:.1f} s: it waits for {names}" + (f"; {lacking}" if lacking else "")
+
+    def _why_no_majority(self, now: float) -> str:
+        view = self.member.view
+        if view is None or not self.member.lacks_majority(now):
+            return ""
+        others = [each for each in view.members if each != self.member.machine]
+        silent = ", ".join(display(each) for each in others if self.member.timing.is_silent(each, now))
+        return f"too few of its machines answer to choose others ({silent} silent)"
 
     def _lag_of_all(self, now: float) -> Lag:
         """Of what is confirmed."""
