@@ -1,15 +1,21 @@
 """Who should be in a view: a pure choice by the primary, from who answers, who has the data, and who is preferred.
 
-Rule 1: a copy that answers stays, unless it is no candidate any more and another machine has all data by now.
-Rule 2: a copy that is silent goes once enough others have all data; a view never shrinks below two copies again.
+Rule 1: a copy that answers and keeps up stays, unless it is no candidate any more and another machine has all data by
+        now.
+Rule 2: a copy that is silent or stalled goes once enough others have all data; a view never shrinks below two copies
+        again. Who confirmed with one copy could not know whether the other is lost or only cut off: one death more, and
+        what was confirmed meanwhile would be on no living disk.
 Rule 3: there are 2f + 1 members for f + 1 wanted copies, as far as machines are known. A silent machine keeps its vote
         while nobody else can have it: it may return, and a vote that nobody has helps nobody.
+Rule 4: a view of one copy has no witnesses: it is left for one of two copies, and nobody has to agree to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from pleach.core.standby.views import Machine, View
 
@@ -30,17 +36,26 @@ class Circle(NamedTuple):
     whole: Collection[Machine]  # who have all that was confirmed, the primary among them
     candidates: Sequence[Candidate]  # the best first; empty: not known, and nobody is unfit
     copies: int  # wanted
+    stalled: Collection[Machine] = ()  # who answer, and get no further
 
     def is_fit(self, machine: Machine) -> bool:
         return not self.candidates or any(machine == each.machine for each in self.candidates)
 
+    def can_copy(self, machine: Machine) -> bool:
+        """Whether a machine is able to hold a copy, as far as is known."""
+        return machine in self.live and machine not in self.stalled
+
 
 def missing(view: View, circle: Circle, learners: Sequence[Machine]) -> list[Machine]:
-    """The machines to be filled so that there are enough copies: `learners` that are being filled come first."""
-    kept = [copy for copy in view.copies if copy in circle.live and (copy == view.primary or circle.is_fit(copy))]
-    named = [each.machine for each in circle.candidates]
+    """The machines to be filled so that there are enough copies.
+
+    `learners` that are being filled come first, those that are stalled last.
+    """
+    kept = [copy for copy in view.copies if circle.can_copy(copy) and (copy == view.primary or circle.is_fit(copy))]
+    named = [each.machine for each in circle.candidates if each.machine != view.primary]
     possible = [*(each for each in learners if each in named), *(each for each in named if each not in learners)]
     found = [each for each in possible if each in circle.live and each not in kept]
+    found.sort(key=lambda each: each in circle.stalled)
     return found[: max(0, circle.copies - len(kept))]
 
 
@@ -48,7 +63,7 @@ def composed(view: View, circle: Circle, learners: Sequence[Machine]) -> View:
     """The view that should follow; `is_like` the present one if nothing is to be changed."""
     copies = tuple(_copies(view, circle, learners))
     if len(copies) < min(COPIES_MIN, circle.copies):
-        copies = view.copies
+        return msgspec.structs.replace(view, number=view.number + 1)
     votes = max(2 * circle.copies - 1 - len(copies), 0)
     witnesses = [each for each in _witnesses(view, circle) if each not in copies]
     known = {each.machine: each.address for each in circle.candidates}
@@ -58,12 +73,12 @@ def composed(view: View, circle: Circle, learners: Sequence[Machine]) -> View:
 
 
 def _copies(view: View, circle: Circle, learners: Sequence[Machine]) -> Iterator[Machine]:
-    live = [copy for copy in view.copies if copy in circle.live]
-    fit = [copy for copy in live if copy == view.primary or circle.is_fit(copy)]
+    able = [copy for copy in view.copies if circle.can_copy(copy)]
+    fit = [copy for copy in able if copy == view.primary or circle.is_fit(copy)]
     ready = [each for each in learners if each in circle.whole and each in circle.live and each not in fit]
     taken = [*fit, *ready][: max(circle.copies, len(fit))]
     yield from taken
-    unfit = [copy for copy in live if copy not in taken]
+    unfit = [copy for copy in able if copy not in taken]
     yield from unfit[: max(0, circle.copies - len(taken))]
 
 

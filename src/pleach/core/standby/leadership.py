@@ -20,14 +20,22 @@ class Leadership:
     written: int  # the number of the last commit on the primary's own disk
     confirmed: int  # at every copy of a view
     acknowledged: dict[Machine, Position] = field(default_factory=dict)  # by others, in the present view
-    closed: dict[Machine, None] = field(default_factory=dict)  # copies that have promised a successor
-    following: dict[Machine, None] = field(default_factory=dict)  # whom the driver sends records to
+    following: dict[Machine, Position | None] = field(default_factory=dict)  # who get records, brought up from where
     learners: list[Machine] = field(default_factory=list)  # who are filled to become copies
     is_serving: bool = False
 
     @classmethod
     def begin(cls, base: Position, run: int) -> Leadership:
         return cls(base, run, base.number, base.number)
+
+    def wrote(self, before: Position, position: Position) -> None:
+        """A commit is on the own disk, after the one `before`.
+
+        The store draws a new run where it could not write a record that others may have: those are elsewhere then.
+        """
+        if position.run not in (self.run, before.run):
+            self.base, self.run = before, position.run
+        self.written = position.number
 
     def reached(self, machine: Machine) -> int:
         """The last commit that a machine has for certain; its content may be of another history."""
@@ -46,4 +54,3 @@ class Leadership:
     def view_installed(self) -> None:
         """Acknowledgements count in the view in which they are given."""
         self.acknowledged.clear()
-        self.closed.clear()

@@ -1,8 +1,8 @@
 """Messages between the machines of a view; each names the broker, and the number of the view that its sender knows.
 
 primary ── Alive ────▶ members, and machines that may become some      member ── Here ──────▶ primary
-primary ── Append ───▶ copies                                          copy ──── Appended, Astray ──▶ primary
-copy ───── Ask ──────▶ members: do you hear the primary?               member ── Unheard ───▶ copy
+primary ── Append ───▶ copies, and machines that are to become some    copy ──── Appended, Astray ──▶ primary
+member ─── Ask ──────▶ members: do you hear the primary?               member ── Unheard ───▶ member
 proposer ─ Prepare, Propose ──▶ members                                member ── Promise, Accepted, Refused ──▶ proposer
 anyone ─── Installed ▶ whoever knows an older view only                primary ── TakeOver ─▶ copy
 """
@@ -27,14 +27,15 @@ class MemberMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Alive(MemberMessage, frozen=True, tag=1):
-    """From the primary, again and again."""
+    """From the primary, again and again, also while it is being started. `is_able`: a majority answers it."""
+
+    is_able: bool = True
 
 
 class Here(MemberMessage, frozen=True, tag=2):
-    """The answer to Alive. `position`: of the copy that is held, if any. `is_open`: no successor was promised."""
+    """The answer to Alive, and to a view that was installed. `position`: of the copy that is held, if any."""
 
     position: Position | None
-    is_open: bool = True
 
 
 class Append(MemberMessage, frozen=True, tag=3):
@@ -58,7 +59,7 @@ class Astray(MemberMessage, frozen=True, tag=15):
 
 
 class Ask(MemberMessage, frozen=True, tag=5):
-    """Is the primary silent?"""
+    """Is the primary silent? Who knows a newer view than the sender tells it instead."""
 
 
 class Unheard(MemberMessage, frozen=True, tag=6):

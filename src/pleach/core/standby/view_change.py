@@ -13,10 +13,10 @@ class ViewChange:
 
     ballot: Ballot
     wanted: View
-    since: float
     promises: dict[Machine, AcceptedView | None] = field(default_factory=dict)
     proposed: View | None = None  # None: still preparing
     accepted: dict[Machine, None] = field(default_factory=dict)
+    refused: dict[Machine, None] = field(default_factory=dict)
 
     def choose(self) -> View:
         """What must be proposed: the accepted view of the highest ballot, else the wanted one."""
