@@ -27,9 +27,13 @@ AREAS = {
     "contract": Area("random networks, every combination of policy and mode", 2_000),
     "overlay": Area("trees that change while events flow", 100_000),
     "exchange": Area("one link exchanged for another, by every protocol", 1_000),
+    "everything": Area("all features of the simulator at once, in all combinations", 50_000),
     "coloured": Area("the coloured overlay, damaged or reconfigured", 500),
     "stabilise": Area("damaged tables that stabilise by leases or rebuilding", 500),
     "mobility": Area("clients that move", 20_000),
+    "standby-live": Area("machines of nine brokers destroyed under load; brokers come back elsewhere"),
+    "standby-partitions": Area("partitions of a network with standbys, and their cure"),
+    "standby-crash-points": Area("machines destroyed at messages of every protocol, on processes"),
     "kills": Area("`kill -9` and restart of random brokers of nine under load"),
     "crash-points": Area("`kill -9` at every message of swap, add and remove"),
     "reweave": Area("reconfigurations of a chain of five at 1,000 events/s"),
@@ -72,7 +76,7 @@ def _add_shared(parser: ArgumentParser, area: Area) -> None:
     if area.seeds:
         parser.add_argument("--seeds", type=int, default=area.seeds, help=f"how many (default: {area.seeds:,})")
         parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
-        parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
+        parser.add_argument("--workers", "--processes", type=int, default=2, help="processes (default: 2)")
     else:
         parser.add_argument("--seed", type=int, default=1, help="of whatever is random (default: 1)")
         parser.add_argument("--keep", type=Path, help="a directory for data and logs, which stays")

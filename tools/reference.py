@@ -32,7 +32,7 @@ FLAGS = MappingProxyType(
         "peers": "peer",
         "neighbours": "neighbour",
         "components": "component",
-        "after": "heal_after",
+        "after": "standby_after",
         "found": "ring",
         "kind": "stabilise",
         "dry_run": "improve_dry_run",
@@ -161,6 +161,8 @@ def _walk(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
             yield from _walk(f"{name} {word}", inner)
     else:
         yield name, typing.cast("TyperCommand", command)
+        for word, inner in getattr(command, "actions", {}).items():
+            yield from _walk(f"{name} {word}", inner)
 
 
 def parameters(command: TyperCommand) -> list[TyperOption]:

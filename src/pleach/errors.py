@@ -138,10 +138,6 @@ class ComponentError(PleachError):
         self.reason = reason
 
 
-class HealingError(PleachError):
-    """A dead broker that cannot get a stand-in: which information is missing or contradictory, and the remedy."""
-
-
 class TopologyError(InvalidInputError):
     """Brokers and links that do not form a tree, or a broker that is not in the tree."""
 
@@ -216,8 +212,16 @@ class FrameError(PleachError):
     """Bytes on a connection that are not a frame: the connection has to be closed."""
 
 
+class PromotionError(PleachError):
+    """A machine cannot run a broker, or a broker cannot move to it, as an operator wants; the text says why."""
+
+
 class StandbyMessageError(PleachError):
     """Bytes between the machines of a view that are no message of theirs: the connection has to be closed."""
+
+
+class StandbyError(PleachError):
+    """A simulated run in which the rules of standbys do not hold: what was confirmed is not where it must be."""
 
 
 class StoreError(PleachError):
@@ -238,6 +242,14 @@ class StoreDamagedError(StoreError):
 
 class StoreFullError(StoreError):
     """No space for a batch, on the disk or in the quota; nothing of it was written, everything before it is safe."""
+
+
+class AstrayError(StoreError):
+    """A record, or a part of a fill, that does not follow what the replica has; nothing of it was written."""
+
+
+class RecordError(StoreError):
+    """Bytes that are no record of a store, or rows that do not fit those of the replica; nothing was written."""
 
 
 class StoreBrokenError(StoreError):

@@ -18,7 +18,7 @@ def test_from_nothing_to_certificates_for_everybody(tmp_path):
     place = tmp_path / "certs"
     assert "authority of acme" in run("init", place, "--network", "acme")
     made = json.loads(
-        run("broker", place, "a", "--host", "localhost", "--role", "broker", "--role", "stand-in", "--json")
+        run("broker", place, "a", "--host", "localhost", "--role", "broker", "--role", "standby", "--json")
     )
     assert made == {"path": str(place / "brokers" / "a"), "network": "acme", "list": 2}
     run("client", place, "alice")
@@ -29,7 +29,7 @@ def test_from_nothing_to_certificates_for_everybody(tmp_path):
         ("client", "alice"),
         ("operator", "oscar"),
     ]
-    assert shown["certificates"][0]["roles"] == ["broker", "stand-in"]
+    assert shown["certificates"][0]["roles"] == ["broker", "standby"]
     assert "client alice" in run("revoke", place, "alice")
     assert "revoked" in run("show", place)
 

@@ -35,7 +35,7 @@ def test_a_bracket_that_is_lost_is_noticed():
     lossy = typer.Typer(rich_markup_mode="rich")
 
     @lossy.command()
-    def heal() -> None:
-        """Start one, without waiting for [heal] after, or HOST[,HOST]."""
+    def begin() -> None:
+        """Start one, without waiting for [ring] join, or HOST[,HOST]."""
 
-    assert missing(lossy, [], typer.main.get_command(lossy)) == ["[heal]"]
+    assert missing(lossy, [], typer.main.get_command(lossy)) == ["[ring]"]

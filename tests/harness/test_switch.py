@@ -135,7 +135,7 @@ def test_what_is_held_comes_later_and_in_one_direction_only(held):
         waiting = await is_pending(reader.readexactly(3))
         assert waiting
         assert bytes(echo.got) == (b"" if held == "a" else b"xyz")
-        switch.link("a", "b").heal()
+        switch.link("a", "b").release(held)
         assert await waiting == b"XYZ"
         writer.transport.abort()
 
@@ -150,7 +150,7 @@ def test_no_connection_is_made_while_either_side_is_held(held):
         assert waiting
         gives_up = await is_pending(dialled(switch, place))
         gives_up.cancel()
-        switch.link("a", "b").heal()
+        switch.link("a", "b").release(held)
         reader, writer = await waiting
         writer.write(b"x")
         assert await reader.read(1) == b"X"
@@ -167,7 +167,22 @@ def test_that_one_side_has_ended_is_held_too():
         writer.transport.abort()
         waiting = await is_pending(echo.ended.wait())
         assert waiting
-        switch.link("a", "b").heal()
+        switch.link("a", "b").release("a")
         await waiting
+
+    told(story)
+
+
+def test_who_is_held_twice_is_released_twice():
+    async def story(switch, _echo, place):
+        link = switch.link("a", "b")
+        link.hold("a")
+        link.hold("a")
+        link.release("a")
+        waiting = await is_pending(dialled(switch, place))
+        assert waiting
+        link.release("a")
+        _reader, writer = await waiting
+        writer.transport.abort()
 
     told(story)

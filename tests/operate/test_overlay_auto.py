@@ -1,7 +1,4 @@
-"""`--protocol auto`, and protocols that are named: on brokers of a network that heals, and of one that does not.
-
-Both are a chain of four, a–b–c–d, with `fifo`. Nothing is changed but by swaps that are undone.
-"""
+"""`--protocol auto`, on a chain of four, a–b–c–d, with `fifo`: nothing is changed but by a swap that is undone."""
 
 import json
 
@@ -9,12 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pleach.cli.main import app
-from pleach.errors import PlanError
 from support.live.broker_process import eventually, processes
 
 RING = ["--remove", "b-c", "--add", "a-d"]
 OTHER_TREE = "a-b,a-d,c-d"
-UNFIT = "would leave the cycle of path locked for good"
 
 
 def chain_of_four(start, place, *extra):
@@ -26,12 +21,6 @@ def chain_of_four(start, place, *extra):
     for broker in made:
         eventually(broker.is_ready)
     return made[0]
-
-
-@pytest.fixture(scope="module")
-def healing(tmp_path_factory):
-    with processes() as start:
-        yield chain_of_four(start, tmp_path_factory.mktemp("healing"), "--heal-after=3600")
 
 
 @pytest.fixture(scope="module")
@@ -50,53 +39,9 @@ def steps_of(done):
     return json.loads(done.stdout)["steps"]
 
 
-def test_a_link_of_a_network_that_heals_is_exchanged_by_swaps(healing):
-    done = run(healing, "exchange", *RING, "--protocol", "auto", "--dry-run", "--json")
-    assert {(step["do"], step["protocol"]) for step in steps_of(done)} == {("swap", "swaplink")}
-    assert done.stderr.startswith("swaplink: should a broker die")
-
-
-def test_and_of_another_one_at_once(plain):
+def test_a_link_is_exchanged_at_once(plain):
     done = run(plain, "exchange", *RING, "--protocol", "auto", "--dry-run", "--json")
     assert [(step["do"], step["protocol"]) for step in steps_of(done)] == [("exchange", "advanced-coordinated")]
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["swap", "a", "b", "c", "--protocol", "path"],
-        ["exchange", *RING, "--protocol", "path"],
-        ["plan", "--to", OTHER_TREE, "--protocol", "path"],
-        ["improve", "--once", "--every", "500ms", "--protocol", "path"],
-    ],
-)
-def test_a_network_that_heals_refuses_a_protocol_for_cycles_before_anything_is_done(healing, command):
-    done = run(healing, *command)
-    assert isinstance(done.exception, PlanError)  # exit code 2
-    assert UNFIT in str(done.exception)
-    assert "take swaplink, or leave it to auto" in str(done.exception)
-
-
-def test_and_a_plan_that_was_made_elsewhere(healing, plain):
-    made = run(plain, "plan", "--to", OTHER_TREE, "--protocol", "path").stdout
-    done = run(healing, "apply", "-", stdin=made)
-    assert isinstance(done.exception, PlanError)
-    assert UNFIT in str(done.exception)
-    assert "make the plan anew, with --via" in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("what", "body"),
-    [
-        ("swap", {"a": "a", "b": "b", "c": "c", "protocol": "path"}),
-        ("exchange", {"path": ["a", "b", "c", "d"], "cut": 1, "protocol": "path"}),
-    ],
-)
-def test_so_do_its_brokers_whoever_asks(healing, what, body):
-    code, text = healing.post(f"/overlay/{what}", json.dumps(body).encode())
-    told = json.loads(text)
-    assert (code, UNFIT in told["error"], told["remedy"]) == (409, True, "take swaplink, or leave it to auto")
-    assert json.loads(healing.get("/overlay/operations")[1])["operations"] == []
 
 
 def test_a_swap_by_auto_is_a_swaplink_whatever_the_broker_is_set_up_with(plain):
@@ -110,14 +55,6 @@ def test_a_swap_by_auto_is_a_swaplink_whatever_the_broker_is_set_up_with(plain):
     assert run(plain, "swap", "a", "c", "b", "--protocol", "auto").exit_code == 0
 
 
-def test_a_plan_to_a_tree_exchanges_each_link_as_auto_would(healing, plain):
+def test_a_plan_to_a_tree_exchanges_each_link_as_auto_would(plain):
     (step,) = steps_of(run(plain, "plan", "--to", OTHER_TREE, "--protocol", "auto"))
     assert step == {"do": "exchange", "remove": ["b", "c"], "add": ["a", "d"], "protocol": "advanced-coordinated"}
-    swaps = steps_of(run(healing, "plan", "--to", OTHER_TREE, "--protocol", "auto"))
-    assert [(step["do"], step["protocol"]) for step in swaps] == [("swap", "swaplink")] * 2
-
-
-def test_whoever_looks_again_and_again_is_told_that_it_heals(healing, plain):
-    """The steward of a ring and the loop that improves trees read /glance."""
-    assert json.loads(healing.get("/glance")[1])["heal"]["after"] == 3600.0
-    assert json.loads(plain.get("/glance")[1])["heal"] is None

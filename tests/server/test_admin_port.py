@@ -50,7 +50,7 @@ def test_every_verb_is_needed_somewhere(routes):
 
 def test_who_may_only_read_can_look_and_change_nothing(routes):
     """These are asked for by POST, and change neither the tree, nor a client, nor a table."""
-    read_by_post = {"/overlay/opinion", "/traffic", "/dashboard/plan", *(f"/dashboard/{page}" for page in DETAILS)}
+    read_by_post = {"/traffic", "/dashboard/plan", *(f"/dashboard/{page}" for page in DETAILS)}
     posted = {route.path: route for route in routes if route.verb is Verb.READ and route.method is HTTPMethod.POST}
     assert {path for path, route in posted.items() if not route.changes} == read_by_post
     assert posted.keys() - read_by_post == {"/dashboard/apply"}  # it asks for the verb of what is in the plan
@@ -67,7 +67,6 @@ DETAILS = ("broker", "interest", "film")
         ("/overlay/add", Verb.REWEAVE),
         ("/overlay/move", Verb.MOVE),
         ("/overlay/remove", Verb.REMOVE),
-        ("/overlay/heal", Verb.REMOVE),
         ("/debug/corrupt", Verb.FAULTS),
         ("/components/end", Verb.MOVE),
         ("/metrics", Verb.READ),

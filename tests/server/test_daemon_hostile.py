@@ -11,12 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from pleach.core import messages
 from pleach.core.effects import Observed
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import BROKER, CLIENT, Ack, Bye, ByeReason, Data, FrameReader, Hello, encode_frame
-from pleach.core.messages import Along, Forward, Mark, Marked, Publish, Said, Sent, encode
+from pleach.core.messages import Along, Forward, Mark, Marked, Publish, Said, encode
 from pleach.core.messages.runs import encode_event, encode_run
 from pleach.server.http import open_connections
 from support.live.broker_process import RawClient, address, clients, eventually, processes, pump
@@ -145,7 +144,6 @@ WRAPPED = {
     "alone": lambda event: encode(Forward(event)),
     "in a run": lambda event: encode_run(Forward, 2, 2 * encode_event(event)),
     "of a client": lambda event: encode(Said("p", Publish(event))),
-    "in a testimony": lambda event: encode(messages.Testimony("a", "x", [], [], [], [Sent(event)])),
 }
 
 

@@ -10,11 +10,13 @@ from pleach.core.links.endpoint import Batch
 from pleach.core.links.frames import CLIENT, Ack, Data, Hello
 from pleach.core.messages import Attach, Deliver, Publish, Published, PublishRefused, Subscribe, encode
 from pleach.core.messages.runs import decode_all
+from pleach.core.standby.positions import Position
 from pleach.errors import StoreBrokenError, StoreFullError
 from pleach.server.backpressure import Backpressure
-from pleach.server.committer import Committed, Durable, shortage
+from pleach.server.committer import Committed, shortage
 from pleach.server.links import Port
 from pleach.server.node import EXIT_DISK, BrokerNode
+from pleach.server.outgoing import Durable
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
@@ -52,10 +54,10 @@ class MoodyStore(Store):
 
     mood = None
 
-    def commit(self, batch, state=None, *, before=()):
+    def commit(self, batch, state=None, **options):
         if self.mood is not None and (batch.queued or batch.journal or state):
             raise self.mood
-        super().commit(batch, state, before=before)
+        super().commit(batch, state, **options)
 
 
 @pytest.fixture
@@ -221,12 +223,12 @@ def test_the_data_directory_wins_over_neighbours_that_the_settings_name(tmp_path
 
 
 def test_it_takes_twice_the_reserve_to_be_out_of_a_shortage():
-    quota = 8_000
-    assert shortage(Committed(1, 0.0, 999), quota, is_short=False)
-    assert not shortage(Committed(1, 0.0, 1_000), quota, is_short=False)
-    assert shortage(Committed(1, 0.0, 1_999), quota, is_short=True)
-    assert not shortage(Committed(1, 0.0, 2_000), quota, is_short=True)
-    assert shortage(Committed(0, 0.0, 0, "full"), quota, is_short=False) == "full"
+    quota, at = 8_000, Position(0, 1)
+    assert shortage(Committed([1], at, 0.0, 999), quota, is_short=False)
+    assert not shortage(Committed([1], at, 0.0, 1_000), quota, is_short=False)
+    assert shortage(Committed([1], at, 0.0, 1_999), quota, is_short=True)
+    assert not shortage(Committed([1], at, 0.0, 2_000), quota, is_short=True)
+    assert shortage(Committed([], at, 0.0, 0, "full"), quota, is_short=False) == "full"
 
 
 def test_what_is_allowed_ahead_of_a_commit(store):

@@ -4,7 +4,6 @@ from typing import get_args
 
 import pytest
 
-from pleach.core import messages
 from pleach.core.access.rights import EVERYTHING, TRUE, Rights
 from pleach.core.broker import Broker
 from pleach.core.events.event import Event, EventId
@@ -16,25 +15,21 @@ from pleach.core.messages import (
     Along,
     AnyMessage,
     Attach,
-    Bereaved,
     Coloured,
     ColourStage,
     Deliver,
     Farewell,
     Forward,
-    Got,
     Install,
     Installed,
     Layer,
+    LocationReport,
     Lock,
     Mark,
     Marked,
     Message,
-    NeighbourAddress,
-    NeighbourReport,
     OnBehalf,
     Permit,
-    Pooled,
     Presence,
     Publish,
     Rejudge,
@@ -44,13 +39,10 @@ from pleach.core.messages import (
     RequestMove,
     RequestRemove,
     RequestSwap,
-    Returning,
     Round,
     Said,
     Seek,
-    Sent,
     Sought,
-    StandFor,
     Subscribe,
     Swap,
     encode,
@@ -98,9 +90,7 @@ ODD_EVENTS = [
 @pytest.mark.parametrize("odd", ODD_EVENTS, ids=range(len(ODD_EVENTS)))
 def test_an_event_of_a_neighbour_is_as_good_as_one_of_a_client_or_refused(odd):
     """It is refused before it comes to the gate: where it is decoded."""
-    testimony = messages.Testimony("n", "x", [], [], [], [Got(EventId("p", 0, 1)), Sent(odd)])
-    brought = (Marked("operation", Mark.FLOOD, "n", Forward(odd)), Said("c", Publish(odd)), Pooled([], [testimony]))
-    for message in (Forward(odd), testimony, *brought):
+    for message in (Forward(odd), Marked("operation", Mark.FLOOD, "n", Forward(odd)), Said("c", Publish(odd))):
         endpoint = connected_endpoint()
         before = endpoint.machine.capture()
         endpoint.receive("n", Data(1, encode(message)), now=0.0)
@@ -131,7 +121,7 @@ def test_the_connection_ends_and_the_reason_is_given():
 
 def carriers(carried):
     """Each message that has events in it, with this one."""
-    forward, testimony = Forward(carried), messages.Testimony("n", "x", [], [], [], [Sent(carried)])
+    forward = Forward(carried)
     return {
         type(message): message
         for message in (
@@ -143,9 +133,6 @@ def carriers(carried):
             Coloured(0, ColourStage(0), False, 0, forward),
             OnBehalf("c", Publish(carried)),
             Said("c", Publish(carried)),
-            Bereaved("n", [], [Sent(carried)]),
-            testimony,
-            Pooled([], [testimony]),
         )
     }
 
@@ -182,12 +169,9 @@ def test_events_are_counted_whatever_wraps_them():
         Lock("operation", "a", "b", "c"),
         Swap("operation"),
         Marked("operation", Mark.FLOOD, "x", Forward(event(n=1))),
-        StandFor(["n"]),
-        Bereaved("n", [], []),
         Permit("c", "alice", EVERYTHING),
         Rejudge(),
-        messages.Testimony("c", "b", [], [], [], []),
-        NeighbourReport(NeighbourAddress(), {}, "", {}, {}),
+        LocationReport({}, {}),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -205,8 +189,6 @@ REMOVE = RequestRemove("operation", "b")
 @pytest.mark.parametrize(
     "message",
     [
-        StandFor(["n"]),
-        Bereaved("n", [], []),
         Permit("c", "alice", EVERYTHING),
         Rejudge(),
         REMOVE,
@@ -234,32 +216,13 @@ def test_what_clients_say_passes():
         door.handle("c", Farewell(), now=0.0)
 
 
-class RoomForThree(Feature):
-    def refuse_names(self, sender, filters):
-        return "full" if len(filters) > 3 else ""
-
-
-def test_who_returns_gets_no_more_names_than_there_is_room_for():
-    door = Gate(first_broker(BrokerSettings(name="b")), Counters())
-    door.install(Features([RoomForThree()]), lambda _: False)
-    door.handle(OPERATOR, StandFor([]), now=0.0)
-    many = Returning(True, [], {"s": WANTED, "t": WANTED}, {"u": WANTED, "v": WANTED})
-    assert {type(effect.message).__name__ for effect in door.handle("c", many, now=0.0)} == {"Refused"}
-    assert not door.is_changed_by("c", many)
-    assert "c" not in door.broker.sessions
-    long = Returning(True, [], {"s" * 300: WANTED}, {})
-    assert {type(effect.message).__name__ for effect in door.handle("c", long, now=0.0)} == {"Refused"}
-    door.handle("c", Returning(True, [], {"s": WANTED, "t": WANTED}, {"u": WANTED}), now=0.0)
-    assert door.broker.sessions.subscriptions("c") == {"s": WANTED, "t": WANTED}
-
-
 # Leases ---------------------------------------------------------------------------------------------------------
 
 
 class FullOfNames(Feature):
     reason = ""
 
-    def refuse_names(self, sender, filters):
+    def refuse_name(self, sender, wanted):
         return self.reason
 
 

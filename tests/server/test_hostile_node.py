@@ -24,8 +24,6 @@ from pleach.core.messages import (
     Lock,
     LockCycle,
     LockNack,
-    NeighbourAddress,
-    NeighbourReport,
     RemoveReq,
     Withdraw,
     encode,
@@ -35,22 +33,17 @@ from pleach.core.messages.runs import encode_event, encode_run
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import RoutingConfig
-from pleach.errors import ProtocolError, SettingsError
+from pleach.errors import ProtocolError
 from pleach.server.door.settings import AccessSettings
 from pleach.server.feature import Feature
-from pleach.server.healing.guardian import Guardian
-from pleach.server.healing.settings import HealSettings
-from pleach.server.healing.stand_in_host import FOLDER, StandInHost
 from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 from support.live.hostile_node import KINDS, Findings, run_block
-from support.live.timed_node import Wire, settled
+from support.live.timed_node import Wire
 
-HEALING = HealSettings(after=1.0)
 EPOCH = 5
-HERE = NeighbourAddress(peer="127.0.0.1:1")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,76 +54,31 @@ def test_no_random_session_raises_what_no_peer_may_cause(kind):
     assert not found.first, "\n".join(found.first.values())
 
 
-def heard(settings, *payloads, store=None, seconds=0.0):
-    """A node to which its neighbour "n" has sent payloads, so many seconds ago; returns the exit codes."""
+def heard(settings, *payloads, store):
+    """A node to which its neighbour "n" has sent payloads; returns the exit codes."""
 
     async def run():
-        codes, clock = [], [0.0]
-        node = BrokerNode(settings, store, 1, clock=lambda: clock[0], on_end=lambda code, _: codes.append(code))
+        codes = []
+        node = BrokerNode(settings, store, 1, clock=lambda: 0.0, on_end=lambda code, _: codes.append(code))
         wire = Wire()
         assert not node.accept(wire, Hello("n", EPOCH, 0, 0, 1, role=BROKER), Port.PEERS)
         for number, payload in enumerate(payloads, start=1):
             node.receive(wire=wire, peer="n", frame=Data(number, payload))
         await asyncio.sleep(0)
         node.tick()
-        if seconds:
-            node.lost("n", wire)
-            clock[0] += seconds
-            node.tick()
-        if store is None:
-            await settled(node)
-        else:
-            await node.committer.finish()
-            node.committer.close()
+        await node.committer.finish()
+        node.committer.close()
         return codes
 
     return asyncio.run(run())
 
 
-def report(**neighbours):
-    return NeighbourReport(NeighbourAddress(), neighbours, "", {}, {})
+# Events --------------------------------------------------------------------------------------------------------
 
 
-# Healing -------------------------------------------------------------------------------------------------------
-
-
-def test_a_report_without_neighbours_prepares_no_stand_in():
-    settings = BrokerSettings("b", neighbours=("n",), heal=HEALING)
-    assert heard(settings, encode(report()), seconds=3.0) == []
-
-
-@pytest.mark.parametrize(
-    "neighbours",
-    [
-        {"b": NeighbourAddress(peer="127.0.0.1:0")},
-        {"b": NeighbourAddress(peer="127.0.0.1:99999")},
-        {"b": HERE, "n": HERE},
-        {"b": HERE, "\u200b": HERE},
-        {"b": HERE, "ü" * 200: HERE},
-    ],
-    ids=["port 0", "no port", "its own name", "not printable", "too long"],
-)
-def test_a_report_of_what_cannot_be_starts_no_stand_in_and_leaves_nothing(tmp_path, neighbours):
-    own = BrokerSettings("b", neighbours=("n",), heal=HEALING, data_dir=str(tmp_path))
-    host = StandInHost(lambda: own)
-    with pytest.raises(SettingsError):
-        host.start("n", EPOCH, report(**neighbours))
-    assert host.hosted == {}
-    assert list((tmp_path / FOLDER / "n").iterdir()) == []
-
-
-def test_a_guardian_says_why_a_report_is_of_no_use(tmp_path):
-    async def run():
-        settings = BrokerSettings("b", neighbours=("n",), heal=HEALING, data_dir=str(tmp_path))
-        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
-        return node.features[Guardian]._start("n", EPOCH, report(b=NeighbourAddress(peer="127.0.0.1:0")))
-
-    assert "of no use" in asyncio.run(run())
-
-
-def test_a_run_that_no_broker_sends_is_no_sighting(tmp_path):
+def test_a_run_that_no_broker_sends_does_no_harm(tmp_path):
     """Its ids are not validated, and do not fit into a database."""
-    settings = BrokerSettings("b", neighbours=("n",), heal=HEALING)
+    settings = BrokerSettings("b", neighbours=("n",))
     events = [Event(EventId("x", 2**64 - 1, number), {}) for number in (1, 2)]
     run = encode_run(Deliver, 2, b"".join(map(encode_event, events)))
     assert heard(settings, run, store=Store.open(str(tmp_path), "b", epoch=1)) == []

@@ -6,21 +6,14 @@ import time
 import pytest
 
 from pleach.core.effects import Observed
-from pleach.core.events.event import EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Extent, Hello, Read
-from pleach.core.messages import Attach, Connect, ConnectAck, RequestRemove, Returning, Seek, Subscribe, Subscribed
+from pleach.core.messages import Attach, Connect, ConnectAck, RequestRemove, Seek, Subscribe, Subscribed
 from support.live.broker_process import RawClient, chain, clients, eventually, processes
 from support.live.hostile import resident_bytes
 from support.live.stranger import Stranger
 
 LAST = 2**63 - 1
-SETTINGS_KINDS = {
-    "plain": "",
-    "heal": "[heal]\nafter = 5.0\n",
-    "causal": 'ordering = "causal"\n[heal]\nafter = 5.0\n',
-    "leases": '[stabilise]\nkind = "leases"\nrefresh = 0.5\nperiod = 5.0\n',
-}
 
 
 @pytest.fixture(scope="module")
@@ -36,51 +29,13 @@ def settings(place, text):
     return ["--config", file]
 
 
-# Row 1: `Returning` -------------------------------------------------------------------------------------------------
-
-
-def returning(*marks, subscriptions=()):
-    return Returning(True, list(marks), dict(subscriptions), {})
-
-
-@pytest.mark.parametrize("kind", SETTINGS_KINDS)
-def test_a_client_that_says_it_returns_takes_nobodys_events(tmp_path, kind):
-    with processes() as start:
-        broker = start("b", tmp_path, *settings(tmp_path, SETTINGS_KINDS[kind]))
-        with clients(RawClient("alice", broker), RawClient("reader", broker)) as (alice, reader):
-            reader.subscribe("all", "n >= 0")
-            for name in ("mallory", "mallet"):
-                with Stranger(broker.ready["client"], name) as liar:
-                    liar.tell(returning(EventId("alice", LAST, LAST)))
-                    liar.hear_out()
-            for n in range(3):
-                alice.publish(n=n)
-            eventually(lambda: len(alice.seen(Observed.PUBLISH_ACK)) == 3, pumping=[alice, reader])
-            eventually(lambda: len(reader.delivered()) == 3, pumping=[alice, reader])
-        assert not broker.status()["operation"]
-
-
-def test_a_client_that_says_it_returns_subscribes_to_nothing(tmp_path):
-    with processes() as start:
-        broker = start("b", tmp_path, *settings(tmp_path, "[limits]\nsubscriptions = 10\n"))
-        wanted = {f"s{n}": parse_filter(f"n = {n}") for n in range(9_000)}
-        with Stranger(broker.ready["client"], "mallory") as liar:
-            liar.tell(returning(subscriptions=wanted))
-            liar.hear_out()
-            assert not [each for each in liar.messages if isinstance(each, Subscribed)]
-        with clients(RawClient("alice", broker)) as (alice,):
-            alice.subscribe("all", "n >= 0")
-
-
 # Row 12: roles ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["plain", "heal"])
-@pytest.mark.parametrize("role", ["stand-in", "broker", "guarded", "", "operator"])
-def test_a_role_belongs_to_a_port(tmp_path, kind, role):
-    """With healing on, a stand-in at the clients' port opened the port for peers to its name."""
+@pytest.mark.parametrize("role", ["standby", "broker", "meter", "", "operator"])
+def test_a_role_belongs_to_a_port(tmp_path, role):
     with processes() as start:
-        broker = start("b", tmp_path, *settings(tmp_path, SETTINGS_KINDS[kind]))
+        broker = start("b", tmp_path)
         with Stranger(broker.ready["client"], "mallory", role=role) as liar:
             liar.hear_out()
             assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
@@ -97,10 +52,10 @@ def test_a_role_belongs_to_a_port(tmp_path, kind, role):
 def test_a_second_hello_does_not_change_the_role(tmp_path):
     """The first one names a former life of the broker, so that the session waits for a second one."""
     with processes() as start:
-        broker = start("b", tmp_path, *settings(tmp_path, SETTINGS_KINDS["heal"]))
+        broker = start("b", tmp_path)
         with Stranger(broker.ready["client"], "mallory", peer_epoch=7) as liar:
             liar.until(lambda it: it.greeted)
-            liar.say(Hello("mallory", liar.epoch, liar.greeted.epoch, 0, 1, role="stand-in"))
+            liar.say(Hello("mallory", liar.epoch, liar.greeted.epoch, 0, 1, role="broker"))
             liar.hear_out()
             assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
         with Stranger(broker.ready["peer"], "mallory", role="broker") as liar:
@@ -123,12 +78,11 @@ def pair(tmp_path):
 
 
 @pytest.mark.parametrize("hours", [1, 700_000])
-@pytest.mark.parametrize("role", ["broker", "stand-in"])
-def test_an_epoch_from_the_future_fences_nobody(pair, hours, role):
+def test_an_epoch_from_the_future_fences_nobody(pair, hours):
     a, b = pair
     ahead = hours * 3_600 * 10**9  # at most 2^62
     b.kill()
-    with Stranger(a.ready["peer"], "b", epoch=time.time_ns() + ahead, role=role) as liar:
+    with Stranger(a.ready["peer"], "b", epoch=time.time_ns() + ahead, role="broker") as liar:
         liar.hear_out()
         assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
     b.start()
@@ -138,10 +92,9 @@ def test_an_epoch_from_the_future_fences_nobody(pair, hours, role):
         assert "set the clocks" in liar.byes[0].reason
 
 
-@pytest.mark.parametrize("role", ["broker", "stand-in"])
-def test_a_broker_that_is_at_work_is_not_replaced(pair, role):
+def test_a_broker_that_is_at_work_is_not_replaced(pair):
     a, b = pair
-    with Stranger(a.ready["peer"], "b", role=role) as liar:
+    with Stranger(a.ready["peer"], "b", role="broker") as liar:
         liar.hear_out()
         assert [bye.why for bye in liar.byes] == [ByeReason.REFUSED]
     assert a.is_ready()

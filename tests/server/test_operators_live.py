@@ -125,11 +125,10 @@ def test_certificates_are_for_those_whom_they_name(start, provider, network, tmp
     # A broker may what brokers need of each other.
     broker = network.broker("b")
     assert code(broker) == 200
-    assert code(broker, "POST", "/overlay/opinion", {"broker": "b"}) == 200
+    assert code(broker, "POST", "/traffic", {"after": 0}) == 200
     assert code(broker, "POST", "/overlay/expect", EXPECT) == 200
     for path, body in (
         ("/overlay/remove", {"broker": "a"}),
-        ("/overlay/heal", {"broker": "b"}),
         ("/overlay/move", {"client": "x", "path": ["a", "b"]}),
         ("/debug/keep", {}),
     ):
@@ -376,7 +375,7 @@ def test_a_browser_logs_in_and_out(plain, provider, tmp_path):
     assert ">rita<" in page.text
     assert request(plain, "GET", "/status", fields=cookie).code == 200
     assert request(plain, "POST", "/overlay/expect", EXPECT, cookie).code == 403
-    assert request(plain, "POST", "/overlay/opinion", {"broker": "x"}, {**cookie, "Origin": "http://evil"}).code == 403
+    assert request(plain, "POST", "/traffic", {"after": 0}, {**cookie, "Origin": "http://evil"}).code == 403
     assert request(plain, "POST", "/login", {"token": "x"}, {"Origin": "http://evil"}).code == 403
     assert request(plain, "POST", "/logout", {}, cookie).code == 200
     assert request(plain, "GET", "/status", fields=cookie).code == 401
@@ -517,7 +516,7 @@ def test_operators_of_a_tenant_see_and_move_what_is_theirs_and_no_more(tenants, 
             assert reply("acmeop", "GET", path).value["clients_count"] == 1
         for path in ("/overlay/operations", "/overlay/operations/x"):
             assert reply("acmeop", "GET", path).code == 403, path
-        for path, body in (("/traffic", {"after": 0}), ("/overlay/opinion", {"broker": "b"}), ("/dashboard/film", {})):
+        for path, body in (("/traffic", {"after": 0}), ("/dashboard/film", {})):
             denied = reply("acmeop", "POST", path, body)
             assert denied.code == 403, path
             assert "of the whole network" in denied.value["error"]

@@ -20,8 +20,8 @@ class Watched(Store):
         super().__init__(*args, **options)
         self.seen = []
 
-    def commit(self, batch, state=None, *, before=()):
-        super().commit(batch, state, before=before)
+    def commit(self, batch, state=None, *, before=(), **options):
+        super().commit(batch, state, before=before, **options)
         saved = self.load()
         if state is None or "s" not in saved.sessions:
             return

@@ -16,7 +16,8 @@ import pytest
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued, Saved
 from pleach.core.links.session import SessionState
 from pleach.errors import StoreBrokenError, StoreDamagedError, StoreError, StoreFullError
-from pleach.server.store import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION, Store
+from pleach.server.database import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION
+from pleach.server.store import Store
 
 KILOBYTE = b"k" * 1_024
 EPOCH = 7

@@ -13,10 +13,10 @@ from random import Random
 
 import pytest
 
-from pleach.core.links.batch import PublisherMark, PublisherMarks
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued
 from pleach.errors import StoreDamagedError, StoreError
-from pleach.server.store import COMMITTED, DATABASE, LOCK, Store
+from pleach.server.database import COMMITTED, DATABASE, LOCK
+from pleach.server.store import Store
 from support.live.disk_damage import LOG, flip, random_bits
 from support.thorough import FACTOR
 
@@ -25,10 +25,10 @@ COMMITS = 80
 MADE_WITH = {"ordering": "causal", "routing": "covering"}
 CHILD = """
 import sys
-from pleach.server import store
+from pleach.server import database, store
 from test_store_damage import MADE_WITH, commit
 
-store.CHECKPOINT_BYTES = 400_000  # the log starts over while it is written
+database.CHECKPOINT_BYTES = 400_000  # the log starts over while it is written
 with store.Store.open(sys.argv[1], "b", epoch=1) as opened:
     opened.made_with(MADE_WITH)
     for number in range(1, 1_000_000):
@@ -40,19 +40,17 @@ with store.Store.open(sys.argv[1], "b", epoch=1) as opened:
 def commit(store, number):
     """The same batch for the same number, in any process."""
     first = max(1, number - 20)
-    seen = PublisherMark("a", f"p{number % 9}", number % 5, 1, number)
     batch = Batch.empty()._replace(
         journal=[Journalled("a", b"%d" % number, float(number))],
         queued=[Queued(peer, number, b"%d" % number + b"." * 600) for peer in ("a", "c")],
         progress={peer: Progress(1, 1, number, first) for peer in ("a", "c")},
-        sightings=PublisherMarks((seen,), (("a", 2),)),
     )
     store.commit(batch, b"%d" % number * 100 if number % 37 == 0 else None)
 
 
 def content(directory):
     with Store.open(directory, "b", epoch=9) as store:
-        return store.load(), store.sightings(), store.made_with({}), store.epoch
+        return store.load(), store.made_with({}), store.epoch
 
 
 @pytest.fixture(scope="module")
@@ -162,10 +160,10 @@ def changed(directory, place, statement):
         ("UPDATE node SET state = NULL", "table node, row b: the checksum is wrong"),
         ("DELETE FROM journal WHERE id = (SELECT max(id) FROM journal)", r"table journal: \d+ rows are expected, \d+"),
         ("DELETE FROM made_with WHERE key = 'routing'", "table made_with: 2 rows are expected, 1 found"),
-        ("DELETE FROM sightings", r"table sightings: \d+ rows are expected, 0 found"),
+        ("DELETE FROM sessions", "table sessions: 2 rows are expected, 0 found"),
         ("DELETE FROM ledger", "table ledger: 1 row is expected, 0 found"),
         ("UPDATE ledger SET number = 1", "table ledger, row 1: the checksum is wrong"),
-        ("DROP TABLE sightings", "table sightings: columns peer, publisher, .* are expected, none found"),
+        ("DROP TABLE outbox", "table outbox: columns id, recipients, .* are expected, none found"),
         ("ALTER TABLE made_with RENAME COLUMN value TO valve", "table made_with: columns key, value, checksum are exp"),
     ],
 )

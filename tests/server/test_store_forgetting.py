@@ -6,7 +6,8 @@ import pytest
 
 from pleach.core.links.endpoint import Batch, Progress, Queued
 from pleach.core.links.session import SessionState
-from pleach.server.store import DATABASE, Store
+from pleach.server.database import DATABASE
+from pleach.server.store import Store
 
 EPOCH = 7
 

@@ -173,7 +173,7 @@ class Story:
         return endpoint
 
     def on_disk(self):
-        sql = self.store._sql
+        sql = self.store._database.sql
         rows = sql.execute("SELECT id, recipients FROM outbox").fetchall()
         found = Outboxes.of(sql.execute("SELECT id, peer, first FROM sessions"), rows)
         assert sorted(found._unconfirmed) == sorted(row for row, _ in rows), "a row that nobody waits for"

@@ -150,29 +150,6 @@ def _streamed(network, broker):
     raise AssertionError("the stream has ended")
 
 
-def test_a_dead_broker_gets_a_stand_in_that_its_neighbours_accept(tmp_path, started):
-    network = TlsNetwork(tmp_path / "certs", "a", "b", "c", roles=(MemberRole.BROKER, MemberRole.STAND_IN))
-    extra = ("--heal-after", "1", "--heartbeat", "0.2")
-    brokers = tls_chain(started, tmp_path, network, durable=True, extra=extra)
-    dead, others = brokers["b"], (brokers["a"], brokers["c"])
-    eventually(lambda: all("b" in each.status()["heal"]["knows_kin_of"] for each in others))
-
-    async def go():
-        async with pleach.connect(brokers["c"].ready["client"], name="s", tls=network.client) as subscriber:
-            wanted = await subscriber.subscribe("x = 1")
-            dead.kill()
-            await asyncio.to_thread(eventually, lambda: any(each.status()["heal"]["hosts"] for each in others))
-            async with pleach.connect(brokers["a"].ready["client"], name="p", tls=network.client) as publisher:
-                await publisher.publish({"x": 1})
-            return (await asyncio.wait_for(wanted.next(), 60)).attributes
-
-    assert asyncio.run(go()) == {"x": 1}
-    started.remove(dead)
-    for broker in list(started):
-        assert broker.stop() == 0, "its stand-in stops with it"
-        started.remove(broker)
-
-
 # Who is not let in -------------------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,29 @@ def test_an_older_view_is_fenced_whatever_its_epoch(epoch):
     in_world(scenario, neighbours=("a",))
 
 
+def test_an_operator_may_let_a_broker_in_whose_copies_are_all_lost():
+    async def scenario(world):
+        node = world.node
+        node.lost("a", come(world, 2))
+        node.directory.expect("a")
+        assert not come(world, 1, epoch=EPOCH + 1).byes()
+        await settled(node)
+        assert node.directory.newest("a") == (EPOCH + 1, 1)
+        assert fenced(come(world, 2)) == [(True, 0)]  # the epoch is older
+
+    in_world(scenario, neighbours=("a",))
+
+
+def test_a_broker_that_has_left_may_begin_anew():
+    async def scenario(world):
+        node = world.node
+        node.directory.expect("z")
+        node.lost("z", come(world, 9, name="z"))
+        assert not come(world, 1, name="z", epoch=EPOCH + 1).byes()
+
+    in_world(scenario)
+
+
 def test_it_is_no_proof_where_the_newer_one_is_away():
     async def scenario(world):
         new = come(world, 2)

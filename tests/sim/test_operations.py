@@ -2,6 +2,7 @@
 
 import pytest
 
+from pleach.core.messages import OPERATOR
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
@@ -38,8 +39,8 @@ class World:
         around = OperationContext(
             self.sim,
             self.brokers,
-            make_broker=self.make,
-            wrapped=lambda broker: broker,
+            bring_in=self.bring_in,
+            ask=self.ask,
             is_down=self.down.__contains__,
             scenario=SCENARIO,
             refuse=lambda step, reason: self.refusals.append((step, reason)),
@@ -50,6 +51,14 @@ class World:
 
     def make(self, name):
         return ToyBroker(name, is_deaf=name in self.deaf)
+
+    def bring_in(self, name):
+        self.brokers[name] = fresh = self.make(name)
+        self.sim.add(name, fresh)
+        self.sim.perform(name, fresh.resume(now=self.sim.now))
+
+    def ask(self, name, request):
+        self.sim.perform(name, self.brokers[name].handle(OPERATOR, request, now=self.sim.now))
 
     def restart(self, name):
         disk = self.brokers[name].capture()

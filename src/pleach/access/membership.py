@@ -30,7 +30,6 @@ REMEDY = "copy members.json and members.json.sig from the authority's directory 
 class MemberRole(StrEnum):
     BROKER = "broker"
     STANDBY = "standby"
-    STAND_IN = "stand-in"  # may stand in for other brokers that are dead
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,12 +48,10 @@ class Members(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         member = self.brokers.get(name)
         if member is None:
             return f"{name} is not on the membership list (number {self.number})"
-        if name == node:
-            is_broker = MemberRole.BROKER in member.roles or MemberRole.STANDBY in member.roles
-            return "" if is_broker else f"{name} is no broker by the membership list (number {self.number})"
-        if MemberRole.STAND_IN not in member.roles:
+        if name != node:
             return f"the certificate is of {name}, not {node}"
-        return "" if node in self.brokers else f"{node} is not on the membership list (number {self.number})"
+        is_broker = MemberRole.BROKER in member.roles or MemberRole.STANDBY in member.roles
+        return "" if is_broker else f"{name} is no broker by the membership list (number {self.number})"
 
 
 def signature_file(path: Path) -> Path:

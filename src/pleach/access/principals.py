@@ -24,7 +24,7 @@ class Verb(StrEnum):
     """What operators do. Each route of the operators' port needs one."""
 
     READ = "read"  # status, metrics, trees, plans
-    REWEAVE = "reweave"  # change links, add brokers, heal, improve
+    REWEAVE = "reweave"  # change links, add brokers, improve
     MOVE = "move"  # clients and components
     REMOVE = "remove"  # brokers
     FAULTS = "faults"  # damage on purpose

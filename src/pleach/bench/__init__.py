@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from pleach.bench import audit, campaign, cover, door, forward, match, oracle, plan, routing, sim
+from pleach.bench import audit, campaign, cover, door, forward, match, oracle, plan, routing, sim, standby
 from pleach.bench.measurement import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
@@ -20,6 +20,7 @@ BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
         "oracle": oracle.run,
         "forward": forward.run,
         "door": door.run,
+        "standby": standby.run,
         "campaign": campaign.run,
         "audit": audit.run,
         "plan": plan.run,

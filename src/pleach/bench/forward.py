@@ -67,8 +67,8 @@ class Running(NamedTuple):
 
 def run(*, quick: bool, seed: int, peers: bool = False) -> Iterator[Measurement]:  # noqa: ARG001 - nothing is drawn
     effort = QUICK if quick else FULL
-    systems: list[System] = [OURS, DURABLE, *(peer for peer in PEERS if peers and not _skipped(peer))]
-    with _stopped_in_order():
+    systems: list[System] = [OURS, DURABLE, *(peer for peer in PEERS if peers and not is_skipped(peer))]
+    with stopped_in_order():
         for case in Case:
             yield from measure(case, [system for system in systems if case in system.cases], effort)
         yield from latencies([system for system in systems if Case.ONE in system.cases], effort)
@@ -77,14 +77,14 @@ def run(*, quick: bool, seed: int, peers: bool = False) -> Iterator[Measurement]
 def run_with_tls(*, quick: bool, seed: int) -> Iterator[Measurement]:  # noqa: ARG001 - nothing is drawn
     """TLS, and TLS with rights, beside plain connections."""
     effort = QUICK if quick else FULL
-    with _stopped_in_order():
+    with stopped_in_order():
         for case in SECURED.cases:
             yield from measure(case, [OURS, SECURED, GUARDED], effort)
         yield from latencies([OURS, SECURED, GUARDED], effort)
 
 
 @contextmanager
-def _stopped_in_order() -> Iterator[None]:
+def stopped_in_order() -> Iterator[None]:
     """A SIGTERM ends the benchmark as Ctrl-C does: with all that it started."""
 
     def interrupt(*_: object) -> None:
@@ -97,7 +97,7 @@ def _stopped_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _skipped(peer: System) -> bool:
+def is_skipped(peer: System) -> bool:
     missing = peer.missing()
     if missing:
         sys.stderr.write(f"{peer.name} is skipped: {missing} is not installed\n")
@@ -106,22 +106,28 @@ def _skipped(peer: System) -> bool:
 
 def measure(case: Case, systems: Sequence[System], effort: ForwardSize) -> Iterator[Measurement]:
     """Throughput of one case, in all systems that have it."""
-    rates: dict[str, list[float]] = {system.name: [] for system in systems}
-    with _served(case, systems) as running:
-        for _ in range(effort.rounds):
-            for each in running:
-                events = max(10, int(effort.events[case] * each.system.pace))
-                rates[each.system.name].append(_round(each, case, events, 0).rate)
+    rates = rates_of(case, systems, effort)
     ours = rates[OURS.name]
     for system in systems:
         theirs = rates[system.name]
-        yield _plain(f"{case}, {system.name}", median(theirs), "events/s")
+        yield plain(f"{case}, {system.name}", median(theirs), "events/s")
         if system in PEERS:
             yield _compared(case, system, ours, theirs)
         if system in (SECURED, GUARDED):
             ratio = median(mine / plain for mine, plain in zip(theirs, ours, strict=True))
             name = f"{case}, {system.name}"
             yield Measurement("forward", name, median(theirs), "events/s", OURS.name, ratio, TLS_BAR, ratio >= TLS_BAR)
+
+
+def rates_of(case: Case, systems: Sequence[System], effort: ForwardSize) -> dict[str, list[float]]:
+    """Events per second by the name of each system, one for each round; the systems take turns."""
+    rates: dict[str, list[float]] = {system.name: [] for system in systems}
+    with _served(case, systems) as running:
+        for _ in range(effort.rounds):
+            for each in running:
+                events = max(10, int(effort.events[case] * each.system.pace))
+                rates[each.system.name].append(_round(each, case, events, 0).rate)
+    return rates
 
 
 def _compared(case: Case, peer: System, ours: list[float], theirs: list[float]) -> Measurement:
@@ -131,7 +137,7 @@ def _compared(case: Case, peer: System, ours: list[float], theirs: list[float]) 
     return Measurement("forward", f"{case}, {OURS.name}", median(ours), "events/s", peer.name, ratio, bar, ok)
 
 
-def latencies(systems: Sequence[System], effort: ForwardSize) -> Iterator[Measurement]:
+def latencies(systems: Sequence[System], effort: ForwardSize, bench: str = "forward") -> Iterator[Measurement]:
     """p50 and p99 from the publisher's call to the subscriber's, at a steady rate."""
     outcomes: dict[str, list[WorkerResult]] = {system.name: [] for system in systems}
     with _served(Case.ONE, systems) as running:
@@ -141,11 +147,11 @@ def latencies(systems: Sequence[System], effort: ForwardSize) -> Iterator[Measur
     for name, rounds in outcomes.items():
         for percent in (50, 99):
             seconds = median(outcome.latencies[len(outcome.latencies) * percent // 100] for outcome in rounds)
-            yield _plain(f"latency p{percent} at {LATENCY_RATE:,} events/s, {name}", seconds * 1_000, "ms")
+            yield plain(f"latency p{percent} at {LATENCY_RATE:,} events/s, {name}", seconds * 1_000, "ms", bench)
 
 
-def _plain(case: str, value: float, unit: str) -> Measurement:
-    return Measurement("forward", case, value, unit, ALONE, 1.0, None, ok=True)
+def plain(case: str, value: float, unit: str, bench: str = "forward") -> Measurement:
+    return Measurement(bench, case, value, unit, ALONE, 1.0, None, ok=True)
 
 
 # Processes -----------------------------------------------------------------------------------------------------

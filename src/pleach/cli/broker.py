@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import typer
 
+from pleach.cli.actions import with_actions
 from pleach.server.settings import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 DebugFaults: TypeAlias = Annotated[
@@ -43,7 +44,8 @@ def broker(
     stabilise: Annotated[str | None, typer.Option(help="Repair of damaged tables: leases or rebuild.")] = None,
     refresh: Annotated[float | None, typer.Option(help="Repair: seconds between renewals.")] = None,
     period: Annotated[float | None, typer.Option(help="Repair: seconds until entries expire.")] = None,
-    heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
+    standby_after: Annotated[float | None, typer.Option(help="Seconds of silence until a copy takes over.")] = None,
+    copies: Annotated[int | None, typer.Option(help="Of the data directory, on as many machines: 2 or 3.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
     improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Only log improvements.")] = None,
     access: Annotated[Path | None, typer.Option(help="Principals and their rights, in TOML.")] = None,
@@ -63,19 +65,18 @@ def broker(
     """
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
-    logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period), heal=_table(after=heal_after))
+    own = _given(name=name or named, log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
+    tables = _given(stabilise=_table(kind=stabilise, refresh=refresh, period=period))
+    places = {**_named_places(peer, component), **_given(standby=_table(after=standby_after, copies=copies))}
     kept = _given(data_dir=_text(data_dir), heartbeat=heartbeat, zone=zone, neighbours=neighbour or None)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange, welcome=welcome or None)
     network = _given(
-        name=name or named,
-        **_named_places(peer, component),
         ring=_table(found=ring, join=join.split(",") if join else None),
         **_given(tls=_table(directory=_text(tls)), access=_table(file=_text(access))),
         improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
     )
-    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **network}
+    given = {**listens, **told, **own, **tables, **places, **kept, **routes, **rules, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 
@@ -124,6 +125,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.server.daemon import BrokerReady, Daemon  # noqa: PLC0415
     from pleach.server.logs import set_up_logs  # noqa: PLC0415
+    from pleach.server.standby.process import MachineProcess  # noqa: PLC0415
     from pleach.web.live_source import LiveSource  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
 
@@ -132,13 +134,17 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     dashboard = Dashboard(source)
 
     def announce(ready: BrokerReady) -> None:
-        own.append(ready.admin)
+        own[:] = [ready.admin] if ready.admin else []
         line = {"ready": True, **ready._asdict()}
         typer.echo(msgspec.json.encode(line).decode())
 
     async def run() -> int:
-        return await Daemon(settings, reload=reload, on_ready=announce, routes=dashboard.routes).run()
+        kind = Daemon if settings.standby is None else MachineProcess
+        return await kind(settings, reload=reload, on_ready=announce, routes=dashboard.routes).run()
 
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()
     return run_loop(run())
+
+
+command = with_actions(broker, move="pleach.cli.moves")

@@ -59,8 +59,6 @@ def broker(
     """Issue a broker's certificate, put the broker on the membership list, and sign the list.
 
     Example: `pleach certs broker certs a --host a.example.org`, then `pleach broker a --tls certs/brokers/a`
-
-    A broker with the role `stand-in` may start stand-ins for others that are dead: `--role broker --role stand-in`.
     """
     made = CertificateDirectory(directory)
     place = made.add_broker(name, host or (), role or (MemberRole.BROKER,), days)

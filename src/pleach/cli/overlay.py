@@ -1,7 +1,7 @@
 """`pleach overlay`: show the tree of running brokers, and change it while events flow.
 
 Each change is a plan (core/overlay/plans), made for the tree that a survey finds (operate/survey.py), and applied step
-by step (operate/apply.py). `drain`, `heal`, `plan` and `improve` are in modules of their names.
+by step (operate/apply.py). `drain`, `plan` and `improve` are in modules of their names.
 
 Exit codes: 0 done, 1 refused or not carried out in full, 2 unusable input.
 """
@@ -17,7 +17,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from pleach.cli import drain, heal, improve, plan
+from pleach.cli import drain, improve, plan
 from pleach.cli.arguments import (
     EXIT_REFUSED,
     AsJson,
@@ -34,7 +34,7 @@ from pleach.cli.arguments import (
 from pleach.cli.terminal import Console, escape
 from pleach.cli.tree import draw_plan, draw_ring, draw_survey, report_of
 from pleach.core.messages import Node
-from pleach.core.overlay.choice import AUTO, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
+from pleach.core.overlay.choice import AUTO, ONE_SWAP, planned_exchange, recommended
 from pleach.core.overlay.plans import (
     Plan,
     PlannedOperation,
@@ -85,8 +85,6 @@ def swap(
     def planned(found: Survey) -> Plan:
         tree = found.topology()
         named = _recommended(ONE_SWAP, found) if protocol == AUTO else protocol
-        if named:
-            check_fits(named, found.circumstances)
         return Plan.of(tree, [SwapStep(a, b, c, named)])
 
     _change(via, planned, ChangeOptions(dry_run, as_json, timeout))
@@ -176,7 +174,6 @@ def remove(
 
 
 app.command("drain")(drain.drain)
-app.command("heal")(heal.heal)
 app.command("plan")(plan.plan)
 
 
@@ -201,10 +198,6 @@ def apply(
         if tree != made.start:
             difference = TreeDifference.of(planned=made.start, found=tree)
             raise PlanError(f"{file}: the plan is for another tree ({difference}); make it anew")
-        try:
-            check_plan(made, found.circumstances)
-        except PlanError as error:
-            raise PlanError(f"{file}: {error}; make the plan anew, with --via") from None
         return made
 
     _change(via, checked, ChangeOptions(dry_run, as_json, timeout, detach_absent=detach_absent, more=at or []))
@@ -288,8 +281,6 @@ def _table(found: Survey, operations: dict[str, Any]) -> Table:
             table.add_row(*map(escape, row))
         if known["locked_for"] and known["locked_for"] not in [each["name"] for each in known["operations"]]:
             table.add_row(*map(escape, (name, known["locked_for"], "", "takes part", "")))
-        if (healing := found.found[name].heal) and healing.stand_in:
-            table.add_row(*map(escape, (name, "", "stand-in", healing.stand_in, "")))
         if waits := found.found[name].leaving.waits_for:
             table.add_row(*map(escape, (name, "", "leaving", "waits for", ", ".join(waits))))
     return table

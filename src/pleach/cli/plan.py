@@ -16,7 +16,7 @@ from pleach.cli.show import progress_bar
 from pleach.cli.terminal import Console
 from pleach.cli.tree import draw_plan
 from pleach.core.optimise.prices import Prices, read_prices
-from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
+from pleach.core.overlay.choice import AUTO, Circumstances, planned_transformation
 from pleach.core.overlay.plans import Plan, Topology, encode_plan
 from pleach.errors import InvalidInputError
 from pleach.operate.survey import settled_survey
@@ -61,7 +61,6 @@ def plan(
         return
     prices = prices_in(costs) if costs else Prices()
     current, circumstances = _as_it_is(via, tree)
-    check_fits(protocol, circumstances)  # before Spark is started
     wish = PlannerOptions(degree_max, starts, seed, steps_max)
     found = _planned(lake, runs or [], current, prices, wish, master, quiet=as_json)
     _show(found, found.order.plan(protocol or AUTO, circumstances), as_json=as_json)
@@ -91,10 +90,7 @@ def prices_in(file: Path) -> Prices:
 
 
 def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circumstances]:
-    """The tree, unless the lake tells it, and the circumstances for the choice of a protocol.
-
-    Without --via the circumstances are unknown; `apply` refuses a protocol that does not fit.
-    """
+    """The tree, unless the lake tells it, and the circumstances for the choice of a protocol, if --via tells them."""
     if tree and via:
         raise InvalidInputError("--tree and --via both name the tree; give one of them")
     if via:

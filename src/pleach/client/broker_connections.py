@@ -11,22 +11,24 @@ import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
 
+from pleach.client.broker_places import BrokerPlaces, read_told
 from pleach.core.events.event import Event
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Challenge, Data, Frame, Ping
+from pleach.core.links.frames import Challenge, Data, Frame, Hello, Ping
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import FallbackBrokers, Message, Node
-from pleach.errors import AddressError, CertificateError, TlsError
+from pleach.errors import CertificateError, TlsError
 from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses, why
 from pleach.net.client_login import PLAIN, Entry
 from pleach.net.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
+from pleach.net.enquiry import Whereabouts, enquire, search
 from pleach.net.own_tls import dialling_side
 
-ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
 ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
 STABLE_SECONDS_MIN = 1.0  # after a connection that held this long, the back-off starts anew
 FORMER_SECONDS_MAX = 300.0  # for which a broker that redirected us is dialled, to tell it that we have gone
@@ -56,8 +58,7 @@ class BrokerConnection:
         owner: ConnectionOwner,
     ) -> None:
         self.peer = peer
-        self.addresses = addresses
-        self.fallbacks: Sequence[Address] = ()  # fallback brokers to ask for the peer, when it answers nowhere
+        self.places = BrokerPlaces(addresses)
         self.patience = math.inf  # seconds without any connection
         self._client = client
         self._owner = owner
@@ -85,13 +86,14 @@ class BrokerConnection:
 
     def greeted(self) -> None:
         """The session is up: the attempt has succeeded."""
+        self.places.answered()
         if self._greeted is not None and not self._greeted.done():
             self._greeted.set_result(None)
 
     def told(self, addresses: Sequence[Address]) -> None:
         """Another broker has said where our peer listens, or that it does not know."""
         self._is_answered = True
-        self.addresses = tuple(dict.fromkeys((*addresses, *self.addresses)))[:ADDRESSES_MAX]
+        self.places.told(addresses)
 
     def close(self, reason: str) -> None:
         """End the connection, if there is one; the next one is dialled."""
@@ -134,7 +136,7 @@ class BrokerConnection:
         """Try one address after the other; returns why each failed, or nothing if one succeeded."""
         attempts: dict[str, str] = {}
         self._is_answered = False
-        while address := next((a for a in (*self.addresses, *self.fallbacks) if str(a) not in attempts), None):
+        while address := next((each for each in self.places.all if str(each) not in attempts), None):
             reason = await self._dial(address)
             if not reason:
                 return {}
@@ -147,8 +149,9 @@ class BrokerConnection:
     async def _dial(self, address: Address) -> str:
         self._greeted = asyncio.get_running_loop().create_future()
         self.refusal = None
+        seconds = self.places.seconds_for(address)
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
+            async with asyncio.timeout(seconds):
                 side = dialling_side(self._owner.entry.tls) if self._owner.entry.tls is not None else None
                 connection = await open_connection(address.host, address.port, self._handlers, side)
                 self._connection = connection
@@ -156,8 +159,9 @@ class BrokerConnection:
                 self._log_in(connection)
                 await self._greeted
         except TimeoutError:
+            self.places.timed_out(address)
             await self._drop_connection("no answer")
-            return f"no answer within {ATTEMPT_SECONDS_MAX:g} s"
+            return f"no answer within {seconds:g} s"
         except TlsError as error:
             self.refusal = error
             return str(error)
@@ -225,6 +229,7 @@ class BrokerConnections:
         self.current = BrokerConnection(client, None, self._addresses, owner)
         self.formers: dict[Node, BrokerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = copy_context()  # how to dial (net/dial.py) depends on who made the client, not on who uses it
 
     @property
     def all(self) -> list[BrokerConnection]:
@@ -243,13 +248,15 @@ class BrokerConnections:
     def hear(self, what: Message | list[Event]) -> None:
         """Note the fallback brokers that our broker names, in case it dies."""
         if isinstance(what, FallbackBrokers):
-            self.current.fallbacks = [address for text in what.addresses for address in read_told(text)][:ADDRESSES_MAX]
+            self.current.places.fall_back_on(what.addresses)
 
     # Which brokers ----------------------------------------------------------------------------------
 
-    def begin_at(self, broker: Node, told: str) -> None:
-        """Begin with the broker of a former process. `told`: its address as a broker told it, or empty."""
+    def begin_at(self, broker: Node, told: str, known: str) -> None:
+        """Begin with the broker of a former process. `told`: its address as a broker told it, or empty. `known`: all
+        addresses that were known then."""
         self.current = self._made(broker, told)
+        self.current.places.fall_back_on([known])
 
     def go_to(self, broker: Node, told: str) -> None:
         """Our broker has redirected us to another one."""
@@ -259,7 +266,26 @@ class BrokerConnections:
         self.formers[former.peer] = former
         former.patience = FORMER_SECONDS_MAX
         self.current = self._made(broker, told)
+        self.current.places.fall_back_on(map(str, former.places.all))  # until it has told its own
         self.keep(self.current)
+
+    async def look_elsewhere(self, question: Hello, view: int) -> None:
+        """Our broker is silent: leave the connection if others know that it was promoted elsewhere, in a later view."""
+        connection, entry = self.current, self._owner.entry
+
+        async def ask(text: str) -> Whereabouts | None:
+            try:
+                side = dialling_side(entry.tls) if entry.tls is not None else None
+            except CertificateError:  # while new files are written, for example
+                return None
+            address, *_ = parse_addresses(text)
+            return await enquire(address, question, side, entry.login)
+
+        found = await search(ask, map(str, connection.places.all), lambda each: each.view > view)
+        if found is not None and connection is self.current:
+            log.info("%s: %s is in view %d by now, at %s", self._client, connection.peer, found.view, found.address)
+            connection.told(read_told(found.address))
+            connection.close(f"its broker is at {found.address}")
 
     def recall_formers(self, endpoint: Endpoint) -> None:
         """Connect to brokers that have not confirmed all that a former process sent to them."""
@@ -290,7 +316,7 @@ class BrokerConnections:
         self.spawn(self._keep(connection))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, context=self._context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -323,12 +349,3 @@ class BrokerConnections:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def read_told(text: str) -> tuple[Address, ...]:
-    """Addresses as a broker tells them; none where they are unreadable."""
-    try:
-        return parse_addresses(text) if text else ()
-    except AddressError as error:
-        log.warning("%s", error)
-        return ()

@@ -306,11 +306,6 @@ class Client:
         self.on_unknown_outcome("the broker lost its memory before it confirmed the event")
         self._requests.answer_all(Unsubscribed, Unadvertised)  # there is nothing left to withdraw
 
-    def on_stand_in(self, received: int) -> None:
-        """A stand-in replaced the broker; the machine has repeated all but withdrawn advertisements."""
-        self.on_new_broker(received)
-        self._requests.answer_all(Unadvertised)
-
     def on_new_broker(self, received: int) -> None:
         """The session goes on with another broker; the former one cannot repeat what it delivered."""
         self._receipts.restart(received)
@@ -358,8 +353,8 @@ class Client:
 
     @property
     def _takes_all(self) -> bool:
-        """Confirm all that arrives: while a call waits, and always where a stand-in may replace the broker."""
-        return bool(self._underway or self._requests) or (self._is_durable and self._driver.returns)
+        """Confirm all that arrives while a call waits."""
+        return bool(self._underway or self._requests)
 
     def _deliver(self, event: Event) -> None:
         """Hand a delivery to every subscription that it matches."""

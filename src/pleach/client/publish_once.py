@@ -27,7 +27,7 @@ from functools import partial
 
 import msgspec
 
-from pleach.client.reader import Reader, ReadPosition
+from pleach.client.reader import Reader, ReadPosition, position_at
 from pleach.client.short_connection import Identity, ShortConnection
 from pleach.core.events.event import Event
 from pleach.core.messages import (
@@ -111,15 +111,18 @@ class _Target:
         entry: Entry = PLAIN,
     ) -> None:
         self.entry = entry
-        self.addresses = addresses
-        self.broker = successor.broker if successor else ""  # empty: any
+        self.addresses = [*addresses]
+        self.broker = successor.broker if successor else ""  # empty: any, until one is met
+        self.view = successor.view if successor else 0
         self.done = done  # at former brokers
         self._epoch = successor.life if successor else 0
 
     def met(self, connection: ShortConnection) -> None:
         if self._epoch not in (0, connection.life):
             raise SessionLostError(f"{connection.broker} has lost its memory: what it had published is not known")
-        self._epoch = connection.life
+        self._epoch, self.broker, self.view = connection.life, connection.broker, connection.view
+        others = [each for text in connection.fallbacks for each in parse_addresses(text)]
+        self.addresses += [each for each in others if each not in self.addresses]
 
 
 class _Batch:
@@ -137,8 +140,7 @@ class _Batch:
         self._connection = connection
         self._events = events
         since = connection.first - 1
-        numbers = (connection.life, who.epoch, since, since)
-        self._position = ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
+        self._position = position_at(connection, address, who.epoch)
         self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX, entry=entry)
         self._confirmed = since
         self._entry = entry
@@ -265,7 +267,9 @@ def _send_to(
     target: _Target, who: Identity, events: Sequence[Event], patience: float, address: Address
 ) -> _Target | None:
     """Returns the next broker, if the batch goes on there."""
-    with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=target.broker, entry=target.entry) as connection:
+    with ShortConnection(
+        address, who, ATTEMPT_SECONDS_MAX, broker=target.broker, view=target.view, entry=target.entry
+    ) as connection:
         target.met(connection)
         batch = _Batch(connection, who, address, events, PublishLedger(target.done), target.entry)
         _send_all(batch, who, patience)

@@ -6,7 +6,9 @@
 Rule 1: the broker keeps what was delivered until it is confirmed; reading confirms nothing (core/links/reading.py).
 Rule 2: a position names the epochs of the client and of the broker. If one of them is over, reading on from it is an
         error; no event is skipped silently.
-Rule 3: a broker that leaves the tree says so in its last payload for us. All before it belongs to the position at that
+Rule 3: a broker that was promoted elsewhere is asked for at the other brokers that it named; an older view of it is not
+        read, which may have what was never promised.
+Rule 4: a broker that leaves the tree says so in its last payload for us. All before it belongs to the position at that
         broker; the next broker has what follows, from its first payload for us.
 """
 
@@ -40,7 +42,7 @@ from pleach.core.messages import (
 from pleach.core.messages.runs import Run, is_run
 from pleach.errors import ClientError, ConnectError, SubscribeRefusedError
 from pleach.net.addresses import Address, parse_addresses, why
-from pleach.net.blocking_connection import BlockingWire, greet, retried
+from pleach.net.blocking_connection import BlockingWire, Greeted, greet, retried
 from pleach.net.client_login import PLAIN, Entry
 
 SUBSCRIPTION = "stream"
@@ -64,6 +66,8 @@ class ReadPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     next_broker: Node = ""  # the broker has left the tree and redirects us: nothing follows here
     next_address: str = ""
     token: str = ""  # that the broker gave to the client
+    view: int = 0  # of the broker
+    fallbacks: tuple[str, ...] = ()  # other brokers that it named
 
 
 class Reader:
@@ -92,9 +96,7 @@ class Reader:
                     connection.say(number, payload)
                 connection.until_taken(len(requests))
                 connection.leave()
-                since = connection.first - 1
-                numbers = (connection.life, epoch, since, since, len(requests))
-                return ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
+                return position_at(connection, address, epoch, len(requests))
 
         position = retried(self._addresses, self._patience, ask)
         self._await_confirmation(position)
@@ -125,11 +127,18 @@ class Reader:
             return position
 
         def ask(address: Address) -> ReadPosition:
-            with self._opened(position, address) as wire:
+            wire, hello = self._opened(position, address)
+            with wire:
                 extent = _extent(wire, Read(position.at, messages_max=messages_max, is_survey=True))
                 if extent.upto == position.at:
                     return position  # unchanged: not even its address
-                further = msgspec.structs.replace(position, at=extent.upto, address=str(address))
+                further = msgspec.structs.replace(
+                    position,
+                    at=extent.upto,
+                    address=str(address),
+                    view=hello.view,
+                    fallbacks=tuple(hello.fallbacks),
+                )
                 return _ending(wire, further) if extent.upto == extent.last else further
 
         return retried(self._addresses_of(position), self._patience, ask)
@@ -139,7 +148,8 @@ class Reader:
         deadline = time.monotonic() + self._patience
         while after < upto:
             try:
-                with retried(self._addresses_of(position), self._patience, partial(self._opened, position)) as wire:
+                wire, _ = retried(self._addresses_of(position), self._patience, partial(self._opened, position))
+                with wire:
                     for data in _read(wire, after, upto):
                         yield data
                         after, deadline = data.sequence, time.monotonic() + self._patience
@@ -159,7 +169,7 @@ class Reader:
         """Let the broker discard what is behind a position."""
 
         def say(address: Address) -> None:
-            with self._opened(position, address) as wire:
+            with self._opened(position, address).wire as wire:
                 wire.send(Ack(position.at))
                 _next_extent(wire)
 
@@ -180,9 +190,7 @@ class Reader:
                 address, who, ATTEMPT_SECONDS_MAX, broker=position.next_broker, entry=self._entry
             ) as connection:
                 connection.leave()
-                since = connection.first - 1
-                numbers = (connection.life, position.epoch, since, since)
-                return ReadPosition(connection.broker, str(address), *numbers, token=connection.token)
+                return position_at(connection, address, position.epoch)
 
         told = parse_addresses(position.next_address) if position.next_address else ()
         return retried(tuple(dict.fromkeys((*told, *self._addresses))), self._patience, introduce)
@@ -194,7 +202,13 @@ class Reader:
 
         def say(address: Address) -> None:
             with ShortConnection(
-                address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=position.broker, entry=self._entry
+                address,
+                who,
+                ATTEMPT_SECONDS_MAX,
+                standing=standing,
+                broker=position.broker,
+                view=position.view,
+                entry=self._entry,
             ) as connection:
                 if connection.taken < number:
                     connection.say(number, encode(Farewell()))
@@ -209,12 +223,31 @@ class Reader:
     # Connections ---------------------------------------------------------------------------------------------
 
     def _addresses_of(self, position: ReadPosition) -> tuple[Address, ...]:
-        return tuple(dict.fromkeys((*parse_addresses(position.address), *self._addresses)))
+        named = [each for text in position.fallbacks for each in parse_addresses(text)]
+        return tuple(dict.fromkeys((*parse_addresses(position.address), *self._addresses, *named)))
 
-    def _opened(self, position: ReadPosition, address: Address) -> BlockingWire:
+    def _opened(self, position: ReadPosition, address: Address) -> Greeted:
         numbers = (position.epoch, position.life, position.at, 1)
         hello = Hello(self.name, *numbers, role=READER, token=position.token)
-        return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=position.broker, entry=self._entry).wire
+        broker, view = position.broker, position.view
+        return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=broker, view=view, entry=self._entry)
+
+
+def position_at(connection: ShortConnection, address: Address, epoch: int, said: int = 0) -> ReadPosition:
+    """Where a session begins that is read at this broker."""
+    since = connection.first - 1
+    return ReadPosition(
+        connection.broker,
+        str(address),
+        connection.life,
+        epoch,
+        since,
+        since,
+        said,
+        token=connection.token,
+        view=connection.view,
+        fallbacks=connection.fallbacks,
+    )
 
 
 def _read(wire: BlockingWire, after: int, upto: int) -> Iterator[Data]:

@@ -21,26 +21,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner, read_told
+from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner
+from pleach.client.broker_places import read_told
 from pleach.client.state_file import StateChange, StateFile
 from pleach.core.access.tenants import TENANT
 from pleach.core.client.machine import ClientMachine as Machine
-from pleach.core.client.returning import ReturningClient, is_of_returning
-from pleach.core.effects import Effect, Observe, Observed, Passed
+from pleach.core.effects import Effect, Observe, Passed
 from pleach.core.events.event import Event, Value
 from pleach.core.links.endpoint import Batch, Endpoint, Progress, Saved
-from pleach.core.links.frames import CLIENT, GUARDED, STAND_IN, Ack, Bye, ByeReason, Data, Frame, Hello
+from pleach.core.links.frames import CLIENT, Ack, Bye, ByeReason, Data, Frame, Hello
 from pleach.core.links.session import HEARTBEATS_MISSED_MAX, Session, SessionConfig, SessionPhase
-from pleach.core.links.upkeep import EndpointState
-from pleach.core.messages import Deliver, FallbackBrokers, Message, Node, unpack
+from pleach.core.messages import Deliver, FallbackBrokers, Message, Node
 from pleach.core.messages.runs import Run
 from pleach.errors import AccessDeniedError, ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
 from pleach.net.client_login import PLAIN, Entry
+from pleach.net.enquiry import enquiry
 
 if TYPE_CHECKING:
     from pleach.client.client import Client
+
+ENQUIRIES_PER_PATIENCE = 6  # how often others are asked for a silent broker, before its connection is given up
 
 log = logging.getLogger(__name__)
 
@@ -105,31 +107,15 @@ class RecordingMachine:
         self.capture = machine.capture
         self.is_changed_by = machine.is_changed_by
         self.resume = machine.resume
+        self.peer_reset = machine.peer_reset
         self.endpoint: Endpoint | None = None  # around this machine
         self.received: list[tuple[Message | list[Event], int]] = []  # with the payload's number in the session
-        self.is_stand_in = False  # the sender of the last Hello
-
-    @property
-    def returns(self) -> bool:
-        """Whether this client can return to a stand-in of its broker."""
-        return isinstance(self.inner, ReturningClient)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        is_known = isinstance(self.inner, ReturningClient) and self.inner.has_had(sender, message)
         effects = self.inner.handle(sender, message, now=now) if not isinstance(message, FallbackBrokers) else ()
         assert self.endpoint is not None
-        if not is_known:
-            self.received.append((message, self.endpoint.sessions[sender].received))
+        self.received.append((message, self.endpoint.sessions[sender].received))
         return effects
-
-    def peer_reset(self, peer: Node) -> Sequence[Effect]:
-        """A stand-in is told everything; a broker that only lost its memory is asked anew."""
-        if not isinstance(self.inner, ReturningClient):
-            return self.inner.peer_reset(peer)
-        if not self.is_stand_in:
-            return self.inner.start_over(peer)
-        held = [Observe(Observed.STATE, event_id=str(event), detail="still has it") for event in self.inner.unconfirmed]
-        return [*held, *self.inner.peer_reset(peer)]
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """While the broker is away renewals are postponed: they would only fill the outbox."""
@@ -146,14 +132,6 @@ class RecordingMachine:
         assert self.endpoint is not None
         self.received.append((run.events(), self.endpoint.sessions[sender].received))
         return Passed([], [])
-
-
-def made_machine(options: ClientOptions, broker: Node, epoch: int, *, returns: bool) -> Machine:
-    """`returns`: the client can return to a stand-in, and therefore sees each event that arrives and leaves."""
-    make = ReturningClient if returns else Machine
-    machine = make(options.name, broker, own_events=options.own_events, incarnation=epoch)
-    machine.is_observed = returns or options.observer is not None
-    return machine
 
 
 class SessionDriver:
@@ -191,11 +169,6 @@ class SessionDriver:
         return self._endpoint is not None
 
     @property
-    def returns(self) -> bool:
-        """Whether this client can return to a stand-in of its broker."""
-        return self._machine is not None and self._machine.returns
-
-    @property
     def is_up(self) -> bool:
         return self._endpoint is not None and self.session.phase is SessionPhase.UP
 
@@ -210,11 +183,10 @@ class SessionDriver:
         if remembered is None:
             return [], 0
         self._epoch = remembered.epoch
-        returns = is_of_returning(unpack(remembered.state, EndpointState).machine)
-        endpoint = self._make_endpoint(remembered.broker, returns=returns)
+        endpoint = self._make_endpoint(remembered.broker)
         endpoint.recover(Saved(remembered.state, [], remembered.sessions), now=time.monotonic())
         self._confirmed, self._skip = self.session.received, remembered.skip
-        self._connections.begin_at(remembered.broker, self._told(remembered.broker))
+        self._connections.begin_at(remembered.broker, self._told(remembered.broker), remembered.places)
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
@@ -324,7 +296,8 @@ class SessionDriver:
         session, broker = self.session, self.machine.broker
         own = Progress.of(session)._replace(received=position)
         state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
-        self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed))
+        places = ",".join(map(str, self._connections.current.places.all))
+        self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed, places))
         self._skip = skip
 
     def _transmit(self, batch: Batch, position: int) -> None:
@@ -376,7 +349,14 @@ class SessionDriver:
             if self._endpoint is not None:
                 self._endpoint.tick(now=time.monotonic())
                 self.settle()
+                if self.session.silence(time.monotonic()) > self._options.patience / ENQUIRIES_PER_PATIENCE:
+                    self._look_elsewhere()
             self._connections.ping()
+
+    def _look_elsewhere(self) -> None:
+        """A broker that hangs, or whose machine is gone, ends no connection; another one may run elsewhere by now."""
+        question = enquiry(self._options.name, self._epoch, self.machine.broker)
+        self._connections.spawn(self._connections.look_elsewhere(question, self.session.peer_view))
 
     # Redirection ------------------------------------------------------------------------------------
 
@@ -416,14 +396,14 @@ class SessionDriver:
             return
         if isinstance(frame, Bye) and frame.why is ByeReason.ELSEWHERE:
             connection.told(read_told(frame.address))
+        if isinstance(frame, Hello) and frame.fallbacks:
+            connection.places.fall_back_on(frame.fallbacks)
         if self._endpoint is None and not self._meet(connection, frame):
             return
         assert self._endpoint is not None
         assert connection.peer is not None
         session = self._endpoint.sessions[connection.peer]
         epoch, known = session.peer_epoch, session.known_epoch
-        if isinstance(frame, Hello) and self._machine is not None:
-            self._machine.is_stand_in = frame.role == STAND_IN
         self._endpoint.receive(connection.peer, frame, now=time.monotonic())
         if session.peer_epoch != epoch:
             self._on_new_epoch(connection, is_first=known in (0, session.peer_epoch))
@@ -458,7 +438,7 @@ class SessionDriver:
     def _meet(self, connection: BrokerConnection, frame: Frame) -> bool:
         """The first broker has answered; True if the session begins."""
         match frame:
-            case Hello(node=broker, role=role):
+            case Hello(node=broker):
                 connection.peer = broker
             case Bye(ByeReason.FENCED, reason):
                 self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
@@ -466,15 +446,18 @@ class SessionDriver:
             case _:
                 connection.close(frame.reason if isinstance(frame, Bye) else "no Hello")
                 return False
-        endpoint = self._make_endpoint(broker, returns=role in (GUARDED, STAND_IN))
+        endpoint = self._make_endpoint(broker)
         endpoint.connected(broker, now=time.monotonic())
         endpoint.take_batch()  # its Hello was sent when the connection was made
         self.perform(self.machine.attach())
         return True
 
-    def _make_endpoint(self, broker: Node, *, returns: bool) -> Endpoint:
-        self._machine = RecordingMachine(made_machine(self._options, broker, self._epoch, returns=returns))
-        config = SessionConfig(heartbeat=self._options.patience / HEARTBEATS_MISSED_MAX)
+    def _make_endpoint(self, broker: Node) -> Endpoint:
+        options = self._options
+        machine = Machine(options.name, broker, own_events=options.own_events, incarnation=self._epoch)
+        machine.is_observed = options.observer is not None
+        self._machine = RecordingMachine(machine)
+        config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._machine.endpoint = Endpoint(self._machine, self._epoch, config)
         self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon)
         return self._endpoint
@@ -485,11 +468,8 @@ class SessionDriver:
             self._client.on_unknown_outcome("the broker that it was sent to lost its memory")
             return
         self._confirmed = self.session.received
-        assert self._machine is not None
         if is_first:
             self._client.on_new_broker(self._confirmed)
-        elif self._machine.returns and self._machine.is_stand_in:
-            self._client.on_stand_in(self._confirmed)
         else:
             self._client.on_broker_reset(self._confirmed)
 

@@ -47,12 +47,16 @@ class ShortConnection:
         *,
         standing: SessionPosition = NO_SESSION,
         broker: Node = "",
+        view: int = 0,
         entry: Entry = PLAIN,
     ) -> None:
+        """`broker`, `view`: the one that must answer, and in no older view."""
         hello = Hello(who.name, who.epoch, standing.life, standing.received, standing.said + 1, role="client")
         self._seconds = seconds
-        self._wire, answer = greet(address, hello, seconds, broker=broker, entry=entry)
+        self._wire, answer = greet(address, hello, seconds, broker=broker, view=view, entry=entry)
         self.broker = answer.node
+        self.view = answer.view
+        self.fallbacks = tuple(answer.fallbacks)  # other brokers, where to ask for this one when it is gone
         self.life = answer.epoch
         self.token = answer.token  # for readers
         self.first = answer.first  # payload that the broker has for us

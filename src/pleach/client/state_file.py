@@ -31,14 +31,14 @@ FILE, COMMITTED = "client.db", "client.committed"
 VERSION = 6
 
 LAYOUT = {
-    "client": ("id", "name", "broker", "epoch", "state", "skip"),
+    "client": ("id", "name", "broker", "epoch", "state", "skip", "places"),
     "sessions": ("peer", "peer_epoch", "received", "first", "peer_view"),
     "outbox": ("peer", "sequence", "payload"),
     "kept": ("number", "event"),
 }
 SCHEMA = f"""
 CREATE TABLE client (id INTEGER PRIMARY KEY, name TEXT NOT NULL, broker TEXT NOT NULL, epoch INTEGER NOT NULL,
-    state BLOB NOT NULL, skip INTEGER NOT NULL, checksum INTEGER NOT NULL);
+    state BLOB NOT NULL, skip INTEGER NOT NULL, places TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE sessions (peer TEXT PRIMARY KEY, peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL,
     first INTEGER NOT NULL, peer_view INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (peer TEXT NOT NULL, sequence INTEGER NOT NULL, payload BLOB NOT NULL, checksum INTEGER NOT NULL,
@@ -64,6 +64,7 @@ class Remembered(msgspec.Struct, frozen=True):
     sessions: dict[Node, SessionState]  # with the broker, and with former ones
     skip: int
     kept: Sequence[tuple[int, Event]]
+    places: str  # addresses of the broker, and of others that may know where it is
 
 
 class StateChange(msgspec.Struct, frozen=True):
@@ -76,6 +77,7 @@ class StateChange(msgspec.Struct, frozen=True):
     queued: Sequence[Queued]
     kept: Sequence[tuple[int, Event]] = ()
     consumed: Iterable[int] = ()  # numbers of kept events
+    places: str = ""
 
 
 class StateFile:
@@ -98,14 +100,14 @@ class StateFile:
             raise StoreDamagedError(self._file, str(error), REMEDY) from error
 
     def load(self) -> Remembered | None:
-        row = self._db.execute("SELECT name, broker, epoch, state, skip FROM client").fetchone()
+        row = self._db.execute("SELECT name, broker, epoch, state, skip, places FROM client").fetchone()
         if row is None:
             return None
-        name, broker, epoch, state, skip = row
+        name, broker, epoch, state, skip, places = row
         if name != self._name:
             raise StoreError(f"{self._file} belongs to client {name!r}, not to {self._name!r}; use another state_dir")
         kept = [(n, _event.decode(e)) for n, e in self._db.execute("SELECT number, event FROM kept ORDER BY number")]
-        return Remembered(broker, epoch, state, self._sessions(epoch), skip, kept)
+        return Remembered(broker, epoch, state, self._sessions(epoch), skip, kept, places)
 
     def _sessions(self, epoch: int) -> dict[Node, SessionState]:
         outboxes: dict[Node, list[bytes]] = defaultdict(list)
@@ -191,7 +193,8 @@ def _write(db: sqlite3.Connection, rows: Counter[str], name: Node, change: State
     queued = [checked("outbox", *each) for each in change.queued]
     kept = [checked("kept", number, msgspec.msgpack.encode(event)) for number, event in change.kept]
     sessions = [checked("sessions", peer, *p[1:]) for peer, p in progress.items()]
-    client = checked("client", 1, name, change.broker, progress[change.broker].epoch, change.state, change.skip)
+    own = progress[change.broker]
+    client = checked("client", 1, name, change.broker, own.epoch, change.state, change.skip, change.places)
     db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?)", queued)
     confirmed = [(peer, each.first) for peer, each in progress.items()]
     gone = db.executemany("DELETE FROM outbox WHERE peer = ? AND sequence < ?", confirmed)
@@ -201,5 +204,5 @@ def _write(db: sqlite3.Connection, rows: Counter[str], name: Node, change: State
     rows["kept"] += len(kept) - max(consumed.rowcount, 0)
     db.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", sessions)
     (rows["sessions"],) = db.execute("SELECT count(*) FROM sessions").fetchone()
-    db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?)", client)
+    db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?, ?)", client)
     rows["client"] = 1

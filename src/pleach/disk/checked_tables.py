@@ -40,6 +40,11 @@ def checked(table: str, *values: Any) -> tuple[Any, ...]:
     return *values, zlib.crc32(_encode((table, *values)))
 
 
+def is_sound(table: str, row: Sequence[Any]) -> bool:
+    """Whether a row's checksum, its last column, is right."""
+    return bool(zlib.crc32(_encode((table, *row[:-1]))) == row[-1])
+
+
 class Ledger:
     """How many rows each table has, and the number of the last commit. One transaction at a time."""
 
@@ -53,13 +58,14 @@ class Ledger:
         self.number, self.rows = 1, Counter(rows)
         sql.execute("INSERT INTO ledger VALUES (?, ?, ?)", self._row(1, self.rows))
 
-    def note(self, sql: sqlite3.Connection, rows: Counter[str]) -> None:
-        """Part of each transaction: its number, and how many rows there are after it."""
-        sql.execute("UPDATE ledger SET number = ?, rows = ?, checksum = ?", self._row(self.number + 1, rows))
+    def note(self, sql: sqlite3.Connection, rows: Counter[str], number: int | None = None) -> None:
+        """Part of each transaction: its number (the next one, if none is given), and how many rows there are then."""
+        number = self.number + 1 if number is None else number
+        sql.execute("UPDATE ledger SET number = ?, rows = ?, checksum = ?", self._row(number, rows))
 
-    def committed(self, rows: Counter[str]) -> None:
+    def committed(self, rows: Counter[str], number: int | None = None) -> None:
         """The transaction is on disk."""
-        self.number, self.rows = self.number + 1, rows
+        self.number, self.rows = self.number + 1 if number is None else number, rows
         self._commit_file.write(self.number)
 
     def sync(self) -> None:
@@ -111,9 +117,9 @@ class Inspection:
     def _check_rows(self, table: str) -> int:
         count = 0
         with self._told(table):
-            for *values, checksum in self._sql.execute(f"SELECT * FROM {table}"):  # noqa: S608 - a name of ours
-                if checked(table, *values)[-1] != checksum:
-                    raise self._damage("the checksum is wrong", table, str(values[0])[:KEY_SHOWN_MAX])
+            for row in self._sql.execute(f"SELECT * FROM {table}"):  # noqa: S608 - a name of ours
+                if not is_sound(table, row):
+                    raise self._damage("the checksum is wrong", table, str(row[0])[:KEY_SHOWN_MAX])
                 count += 1
         return count
 

@@ -28,7 +28,7 @@ from pleach.core.standby.effects import (
 )
 from pleach.core.standby.leadership import Leadership
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Accepted, Alive, Append, Ask, Installed, Promise, Refused, StandbyMessage
+from pleach.core.standby.messages import Accepted, Alive, Append, Ask, Promise, Rejected, StandbyMessage, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.timing import MemberTiming
 from pleach.core.standby.view_change import ViewChange
@@ -77,13 +77,13 @@ class StoringFill(NamedTuple):
 Writing: TypeAlias = OwnCommit | StoringRecord | StoringFill
 
 
-class Stage(IntEnum):
+class HostStage(IntEnum):
     HOST = 0  # no broker runs here
     STARTING = 1
     LEADING = 2
 
 
-class Saved(NamedTuple):
+class SavedRegister(NamedTuple):
     """Seen: a register is on disk."""
 
     before: Register | None
@@ -99,7 +99,7 @@ class Confirmed(NamedTuple):
     is_all: bool = False
 
 
-Seen: TypeAlias = Saved | Confirmed
+Seen: TypeAlias = SavedRegister | Confirmed
 
 
 class CrashInside(Exception):  # noqa: N818 - no error: the process ends here
@@ -146,7 +146,7 @@ class ModelHost:
         self.register: Register | None = None  # on disk
         self.store: Content | None = None  # on disk
         self.writing: list[Writing] = []
-        self.stage = Stage.HOST
+        self.stage = HostStage.HOST
         self.life = 1
         self.run = 0
         self.sent: list[tuple[Machine, Envelope]] = []  # taken by whoever moves this host
@@ -184,13 +184,13 @@ class ModelHost:
         """Whether a message has no effect here, now or later, but that its sender may be told a newer view."""
         number, change = self.member.number, vars(self.member)["_change"]
         match message:
-            case Installed():
+            case ViewInstalled():
                 return message.number <= number
             case Alive():
                 return message.number == number  # answers are moves of their own
             case Ask():
                 return False
-            case Promise() | Accepted() | Refused():
+            case Promise() | Accepted() | Rejected():
                 return message.number <= number and (change is None or message.ballot != change.ballot)
         return message.number < number and not isinstance(message, Append | WholeFill)
 
@@ -213,7 +213,7 @@ class ModelHost:
         self.register, self.store = register, store
         self.member = self._new_member(now)
         self.writing.clear()
-        self.stage = Stage.STARTING if self.member.is_primary else Stage.HOST
+        self.stage = HostStage.STARTING if self.member.is_primary else HostStage.HOST
 
     def crash(self, written: int, now: float = 0.0) -> None:
         """The process ends, after this many of the waiting writes, and starts again."""
@@ -236,7 +236,7 @@ class ModelHost:
         assert self.store is not None
         base = position_of(self.store)
         assert base is not None
-        self.stage = Stage.LEADING
+        self.stage = HostStage.LEADING
         self.run = RUN_STEP * self.member.number + self.life if self.rules.draws_runs else 1
         self.perform(self.member.lead(base, self.run))
 
@@ -298,13 +298,18 @@ class ModelHost:
                     self._show(number)
                 case Serve():
                     self._show(self._base, is_all=True)
-                case Promote():
-                    self.stage = Stage.STARTING
-                case Depose():
-                    self.stage = Stage.HOST
-                case Discard():
-                    self.store = None
-                    self.writing.clear()
+                case Promote() | Depose() | Discard():
+                    self._change_stage(effect)
+
+    def _change_stage(self, effect: Promote | Depose | Discard) -> None:
+        match effect:
+            case Promote():
+                self.stage = HostStage.STARTING
+            case Depose():
+                self.stage = HostStage.HOST
+            case Discard():
+                self.store = None
+                self.writing.clear()
 
     def _save(self, register: Register) -> None:
         if self.saves_left == 0:
@@ -314,7 +319,7 @@ class ModelHost:
         is_vote = self.register is not None and register.view == self.register.view
         if is_vote and not self.rules.saves_promises:
             return
-        self.seen.append(Saved(self.register, register))
+        self.seen.append(SavedRegister(self.register, register))
         self.register = register
 
     def _show(self, number: int, *, is_all: bool = False) -> None:

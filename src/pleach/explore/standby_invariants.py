@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from pleach.core.standby.views import Ballot, Machine, Register, View
-from pleach.explore.standby_host import Confirmed, Content, Saved, Seen
+from pleach.explore.standby_host import Confirmed, Content, SavedRegister, Seen
 
 Vote: TypeAlias = tuple[int, Ballot, bytes, Machine]  # in which view, for which, by whom
 
@@ -70,7 +70,7 @@ def _after_confirmation(past: Past, seen: Confirmed) -> Past:
     return past._replace(confirmed=max(ours, theirs, key=len))
 
 
-def _after_save(past: Past, seen: Saved, machine: Machine) -> Past:
+def _after_save(past: Past, seen: SavedRegister, machine: Machine) -> Past:
     """I3."""
     before, after = seen.before, seen.after
     _check_rising(machine, before, after)

@@ -14,9 +14,11 @@ from typing import TypeAlias
 
 from pleach.core.standby.composition import Candidate
 from pleach.core.standby.member import StandbyConfig
+from pleach.core.standby.timing import MemberTiming
 from pleach.core.standby.views import Machine, Register, View
-from pleach.explore.standby_host import BROKER, Content, Envelope, ModelHost, Stage, StoredCommit, StoringRecord
+from pleach.explore.standby_host import BROKER, Content, Envelope, HostStage, ModelHost, StoredCommit, StoringRecord
 from pleach.explore.standby_invariants import BrokenInvariantError, Past, first_past, loss, past_after
+from pleach.explore.standby_world import StandbyWorld, WorldState
 
 TICKS_PER_SILENCE = 5
 LATENCY_SHARE = 0.01  # of `after`
@@ -68,6 +70,26 @@ class StandbyNetwork:
         network = cls(hosts, first_past(view, content))
         network.run(seconds)
         return network
+
+    @classmethod
+    def resumed(cls, world: StandbyWorld, state: WorldState) -> StandbyNetwork:
+        """A state of the explorer, from which on time passes, and every message arrives."""
+        hosts = {each: host for each in world.machines if (host := world.copy_of(state, each)) is not None}
+        for host in hosts.values():
+            host.timing = None
+            host.member.timing = MemberTiming(host.config.after, 0.0)
+        network = cls(hosts, world.past(state))
+        for sender, receiver in world.channels:
+            for message in world.queue(state, sender, receiver):
+                network.send(sender, receiver, message)
+        return network
+
+    @property
+    def is_able(self) -> bool:
+        """Whether a majority of the newest view lives, a copy among it, and enough machines for two copies."""
+        view = self.newest
+        living = [each for each in view.members if each in self.hosts]
+        return len(living) >= view.majority and any(each in living for each in view.copies) and len(self.hosts) > 1
 
     def name_candidates(self, machines: Sequence[Machine]) -> None:
         for host in self.hosts.values():
@@ -200,11 +222,11 @@ class StandbyNetwork:
         """Do what a host wants after it has moved."""
         host = self.hosts[machine]
         for receiver, message in host.take_sent():
-            self._send(machine, receiver, message)
+            self.send(machine, receiver, message)
         self._judge(host)
         if host.writing:
             self._later(WRITE_SHARE * self.after, self._writer(machine, host.life))
-        if host.stage is Stage.STARTING and machine not in self._starting:
+        if host.stage is HostStage.STARTING and machine not in self._starting:
             self._starting.add(machine)
             self._later(self.start_seconds, self._starter(machine, host.life))
 
@@ -215,7 +237,7 @@ class StandbyNetwork:
             if found:
                 raise BrokenInvariantError(found)
 
-    def _send(self, sender: Machine, receiver: Machine, message: Envelope) -> None:
+    def send(self, sender: Machine, receiver: Machine, message: Envelope) -> None:
         way = sender, receiver
         if receiver not in self.hosts or way in self.cuts:
             return
@@ -256,7 +278,7 @@ class StandbyNetwork:
             if host is None or host.life != life:
                 return
             self._starting.discard(machine)
-            if host.stage is not Stage.STARTING or host.store is None:
+            if host.stage is not HostStage.STARTING or host.store is None:
                 return
             if machine in self.paused or host.writing:
                 self._starting.add(machine)

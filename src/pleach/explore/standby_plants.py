@@ -10,7 +10,7 @@ import msgspec
 from pleach.core.standby.effects import MemberEffect, SaveRegister, StoreRecord, ToMember
 from pleach.core.standby.leadership import Leadership
 from pleach.core.standby.member import StandbyMember
-from pleach.core.standby.messages import Accepted, Append, Appended, Prepare, Promise, Propose, Refused, StandbyMessage
+from pleach.core.standby.messages import Accepted, Append, Appended, Prepare, Promise, Propose, Rejected, StandbyMessage
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import NO_BALLOT, AcceptedView, Machine
 from pleach.explore.standby_host import HostRules
@@ -79,7 +79,7 @@ class LoyalMember(StandbyMember):
 class DeafProposer(StandbyMember):
     """It proposes what it wants, whatever may have been chosen."""
 
-    def _count(self, sender: Machine, message: Promise | Accepted | Refused, now: float) -> Sequence[MemberEffect]:
+    def _count(self, sender: Machine, message: Promise | Accepted | Rejected, now: float) -> Sequence[MemberEffect]:
         if isinstance(message, Promise):
             message = msgspec.structs.replace(message, accepted=None)
         return super()._count(sender, message, now)

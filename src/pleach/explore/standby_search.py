@@ -5,9 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
-from pleach.explore.standby_world import BrokenInvariantError, StandbyMove, StandbySetting, StandbyWorld, WorldState
+from pleach.explore.standby_invariants import BrokenInvariantError
+from pleach.explore.standby_world import StandbyMove, StandbySetting, StandbyWorld, WorldState
 
 NO_PARENT = -1
 PACES = (0.05, 0.5, 1.0, 1.0)
@@ -74,13 +76,17 @@ class StandbySearch:
             schedule,
         )
 
+    def told(self, state: WorldState) -> str:
+        """How a state is reached."""
+        return "\n".join(self._schedule(state))
+
     def _schedule(self, state: WorldState) -> tuple[str, ...]:
         states = list(self._index)
         path = [state]
         while (parent := self._parents[self._index[path[-1]]]) != NO_PARENT:
             path.append(states[parent])
         path.reverse()
-        return tuple(self._told(before, after) for before, after in zip(path, path[1:], strict=False))
+        return tuple(self._told(before, after) for before, after in pairwise(path))
 
     def _told(self, before: WorldState, after: WorldState) -> str:
         return self.world.told(next(move for move, state in self.world.successors(before) if state == after))

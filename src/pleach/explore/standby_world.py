@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
@@ -30,10 +30,10 @@ from pleach.explore.standby_host import (
     CrashInside,
     Envelope,
     HostRules,
+    HostStage,
     ModelHost,
-    Saved,
+    SavedRegister,
     Seen,
-    Stage,
     StoredCommit,
     frozen,
 )
@@ -81,9 +81,9 @@ class StandbySetting:
     fresh: tuple[Machine, ...] = ()
     wanted: int = 2
     is_reduced: bool = True
-    budget: Budget = Budget()
-    bounds: Bounds = Bounds()
-    rules: HostRules = HostRules()
+    budget: Budget = field(default_factory=Budget)
+    bounds: Bounds = field(default_factory=Bounds)
+    rules: HostRules = field(default_factory=HostRules)
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -262,7 +262,7 @@ class StandbyWorld:
         assert host is not None
         if host.writing:
             yield StandbyMove("write", place)
-        elif host.stage is Stage.STARTING and host.store is not None:
+        elif host.stage is HostStage.STARTING and host.store is not None:
             yield StandbyMove("lead", place)
         if host.member.is_primary or not self.setting.is_reduced:
             yield StandbyMove("tick", place, cost="ticks")
@@ -408,8 +408,8 @@ class StandbyWorld:
         others = [each for each in self.machines if each != host.machine]
         nobody, everybody = frozenset[Machine](), frozenset(others)
         is_question = what == "deliver" and isinstance(self._envelopes[detail], Ask | Prepare)
-        may_refuse = host.stage is Stage.LEADING or not self.setting.is_reduced
-        if what == "tick" and host.stage is Stage.LEADING:
+        may_refuse = host.stage is HostStage.LEADING or not self.setting.is_reduced
+        if what == "tick" and host.stage is HostStage.LEADING:
             for silent in _subsets(others):
                 yield silent, False
                 if host.is_changing:
@@ -452,23 +452,15 @@ class StandbyWorld:
         place = {machine: self.channels[host.machine, machine] for machine in self.machines if machine != host.machine}
         sent = tuple((place[to], self._message(message)) for to, message in host.take_sent())
         seen = tuple(host.take_seen())
-        count = sum(1 for each in seen if isinstance(each, Saved))
+        count = sum(1 for each in seen if isinstance(each, SavedRegister))
         return Outcome(self._number(host), sent, self._sight(seen), count)
 
     def _apply(self, host: ModelHost, what: str, detail: int, other: int) -> None:
+        by_itself = {"write": host.disk_done, "lead": host.lead}
+        by_time = {"tick": host.tick, "seek": host.seek, "answer": host.answer, "decree": host.decree}
         match what:
             case "deliver":
                 host.handle(self.machines[other], self._envelopes[detail], 0.0)
-            case "tick":
-                host.tick(0.0)
-            case "seek":
-                host.seek(0.0)
-            case "answer":
-                host.answer(0.0)
-            case "write":
-                host.disk_done()
-            case "lead":
-                host.lead()
             case "publish":
                 host.publish(f"e{detail}")
             case "break":
@@ -477,8 +469,10 @@ class StandbyWorld:
                 host.crash(detail)
             case "hand over":
                 host.step_down(self.machines[detail])
-            case "decree":
-                host.decree(0.0)
+            case "write" | "lead":
+                by_itself[what]()
+            case _:
+                by_time[what](0.0)
 
     def told(self, move: StandbyMove) -> str:
         """A move for readers."""

@@ -1,14 +1,14 @@
 """The clients of a scenario, in the process of the harness: each uses the client library, and dials through the switch.
 
-Requests of one client start in the order of the calls. Whatever is done for a client is done in a context of its own,
-in which its name is known to whatever dials (net/dial.py).
+Requests of one client start in the order of the calls. A client is made in a context of its own, in which its name is
+known to whatever dials (net/dial.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 from pleach.client.client import Client
@@ -19,7 +19,6 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
 from pleach.errors import ClientError
 from pleach.harness.network import LiveNetwork
-from pleach.net.dial import switch_port
 from pleach.scenario.clients import PlannedEvent, initial_advertisements, subscription_names
 from pleach.scenario.model import Scenario, ScenarioClient
 
@@ -36,15 +35,11 @@ class LiveClients:
         self._observe = observe
         self._names = {client.id: subscription_names(scenario, client) for client in scenario.clients}
         self._clients: dict[Node, Client] = {}
-        self._contexts: dict[Node, Context] = {}
         self.under_way: set[asyncio.Task[Any]] = set()  # requests that are not answered yet
 
     async def connect_all(self) -> None:
         for client in self._scenario.clients:
-            context = self._contexts[client.id] = copy_context()
-            context.run(switch_port.set, self._network.switch.port_for(client.id))
-            entering = self._made(client).__aenter__()
-            self._clients[client.id] = await asyncio.create_task(entering, context=context)
+            self._clients[client.id] = await self._network.switch.dialling_as(client.id, partial(self._made, client))
 
     def _made(self, client: ScenarioClient) -> Client:
         def observe(seen: Observe) -> None:
@@ -73,11 +68,11 @@ class LiveClients:
                 self.subscribe(client.id, text)
 
     def publish(self, client: Node, publication: PlannedEvent) -> None:
-        self._request(client, self._clients[client].publish(publication.attributes, publication.payload))
+        self._request(self._clients[client].publish(publication.attributes, publication.payload))
 
     def publish_later(self, client: Node, publication: PlannedEvent) -> None:
         """`at`: seconds from now."""
-        self._request(client, self._published_later(client, publication))
+        self._request(self._published_later(client, publication))
 
     async def _published_later(self, client: Node, publication: PlannedEvent) -> None:
         await asyncio.sleep(publication.at)
@@ -86,21 +81,21 @@ class LiveClients:
     def subscribe(self, client: Node, text: str) -> None:
         wanted = parse_filter(text)
         name = self._names[client][wanted]
-        self._request(client, self._clients[client].subscribe(wanted, name=name, callback=_discard))
+        self._request(self._clients[client].subscribe(wanted, name=name, callback=_discard))
 
     def unsubscribe(self, client: Node, text: str) -> None:
         name = self._names[client][parse_filter(text)]
-        self._request(client, self._clients[client].unsubscribe(name))
+        self._request(self._clients[client].unsubscribe(name))
 
     def advertise(self, client: Node, text: str) -> None:
         advertised = parse_filter(text)
-        self._request(client, self._clients[client].advertise(advertised, name=advertised.text))
+        self._request(self._clients[client].advertise(advertised, name=advertised.text))
 
     def unadvertise(self, client: Node, text: str) -> None:
-        self._request(client, self._clients[client].unadvertise(parse_filter(text).text))
+        self._request(self._clients[client].unadvertise(parse_filter(text).text))
 
-    def _request(self, client: Node, work: Coroutine[Any, Any, Any]) -> None:
-        self.await_end(asyncio.get_running_loop().create_task(work, context=self._contexts[client]))
+    def _request(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.await_end(asyncio.get_running_loop().create_task(work))
 
     def await_end(self, task: asyncio.Task[Any]) -> None:
         """It is under way until it ends: drains wait for it."""

@@ -2,15 +2,18 @@
 
     client ──▶ switch ──▶ broker process a ──▶ switch ──▶ broker process b …
 
-A machine is a loopback address, a data directory, and the processes of one session. A crash is `kill -9`; a restarted
-broker has its data directory and new ports, which the switch learns. Everything that was started is stopped, also after
-an error.
+A machine is a loopback address, a folder, and a group of processes. A crash is `kill -9`; a restarted broker
+has its data directory and new ports, which the switch learns. With [standby] a machine may be destroyed, folder and
+all: its brokers then run on other machines, and are found there by what their neighbours say of them. Everything that
+was started is stopped, also after an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,22 +23,25 @@ from typing import Any, Self
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.errors import LiveError
+from pleach.errors import LiveError, UnreachableError
+from pleach.harness.live_machine import STOP_SECONDS_MAX, LiveMachine
 from pleach.harness.switch import Link, Switch
-from pleach.net.addresses import Address, one_address
+from pleach.net.addresses import Address, host_of, one_address
 from pleach.net.dial import VARIABLE
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory
+from pleach.operate.survey import survey
 from pleach.scenario import steps
 from pleach.scenario.machines import BrokerTree, tree_of
 from pleach.scenario.model import Scenario
 from pleach.server.settings import TABLES
 from pleach.server.stabilise_settings import StabiliseKind
+from pleach.server.standby.registers import broker_folder
 
-START_SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 15.0
+READY_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 PEER_PORT, CLIENT_PORT = 1, 2  # advertised ones, at which nobody listens: the switch knows the present ones
+PID = "pid"  # in the folder of a broker that was promoted on a machine: of its process
 NO_ZONES: Mapping[Node, str] = MappingProxyType({})
 
 
@@ -48,16 +54,24 @@ class Ready(msgspec.Struct, frozen=True):
     admin: str
 
 
+class HostReady(msgspec.Struct, frozen=True):
+    """The line that a host of copies prints once it listens."""
+
+    name: str
+    peer: str
+    admin: str = ""
+
+
 class LiveNetwork:
-    """`zones`: of brokers, for display only."""
+    """`zones`: of brokers."""
 
     def __init__(self, scenario: Scenario, directory: Path, zones: Mapping[Node, str] = NO_ZONES) -> None:
         self.scenario = scenario
         self._zones = zones
         self._directory = directory
         self._tree: BrokerTree = tree_of(scenario)
-        self._processes: dict[Node, asyncio.subprocess.Process] = {}
-        self._ready: dict[Node, Ready] = {}
+        self._machines: dict[Node, LiveMachine] = {}
+        self._ready: dict[Node, Ready] = {}  # brokers that listen, as far as is known
         self.switch = Switch(self._latency_of, scenario.name)
         self.directory = Directory({}, {})  # of all brokers of the network, running or not
 
@@ -77,50 +91,50 @@ class LiveNetwork:
     async def _start(self) -> None:
         await self.switch.start()
         await asyncio.gather(*(self.start_broker(broker) for broker in self.scenario.brokers))
+        hosts = self.scenario.standby.machines if self.scenario.standby else ()
+        await asyncio.gather(*(self.start_host(name) for name in hosts))
         await self.until_ready()
 
-    def _latency_of(self, a: Node, b: Node) -> tuple[float, float]:
-        span = self.scenario.latency.of(a, b)
-        return span.low, span.high
+    async def stop(self) -> None:
+        machines = list(self._machines.values())
+        self._machines.clear()
+        await asyncio.gather(*(machine.stop() for machine in machines))
+        await self.switch.stop()
 
-    # Brokers -------------------------------------------------------------------------------------------------
+    # Machines ------------------------------------------------------------------------------------------------
 
-    @property
-    def running(self) -> list[Node]:
-        """Brokers that listen; one that is just being started does not yet."""
-        return sorted(broker for broker in self._processes if broker in self._ready)
-
-    @property
-    def members(self) -> list[Node]:
-        """Brokers of the network, running or not."""
-        return sorted(self.directory.admin)
+    def _machine(self, name: Node) -> LiveMachine:
+        return self._machines.setdefault(name, LiveMachine(name, self._directory / name))
 
     async def start_broker(self, broker: Node) -> None:
-        """Start a process and wait until it listens."""
-        log = (self._directory / f"{broker}.log").open("ab")
+        """Start the process of a broker's own machine, and wait until it listens."""
+        line = await self._machine(broker).start(self._command(broker), self._environment(broker))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(broker),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, **self._environment(broker)},
-            )
-        finally:
-            log.close()
-        self._processes[broker] = process
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(START_SECONDS_MAX):
-                line = await process.stdout.readline()
-            ready = msgspec.json.decode(line, type=Ready)
-        except (TimeoutError, msgspec.DecodeError):
-            raise LiveError(f"broker {broker} did not start; see {self._directory / broker}.log") from None
+            self._listens(msgspec.json.decode(line, type=Ready))
+        except msgspec.DecodeError:
+            raise LiveError(f"broker {broker} did not start; see {self._machine(broker).log}") from None
+
+    def _listens(self, ready: Ready) -> None:
+        """A broker has started on its own machine."""
+        broker = ready.name
         self._ready[broker] = ready
         self.directory.admin[broker] = ready.admin
         self.directory.peer[broker] = str(self._advertised(broker, PEER_PORT))
         self.switch.listens(self._advertised(broker, PEER_PORT), one_address(ready.peer))
         self.switch.listens(self._advertised(broker, CLIENT_PORT), one_address(ready.client))
+
+    async def start_host(self, name: Node) -> None:
+        """Start a machine without a broker."""
+        own = Address(self.switch.host_of(name), 0)
+        command = [sys.executable, "-m", "pleach", "standby", "--name", name]
+        command += [f"--{port}-listen={own}" for port in ("peer", "admin")]
+        command += [f"--advertise={self._advertised(name, PEER_PORT)}"]
+        command += ["--data-dir", str(self._directory / name)]
+        command += [word for peer in self.directory.peer.values() for word in ("--join", peer)]
+        command += ["--zone", self._zones[name]] if name in self._zones else []
+        line = await self._machine(name).start(command, self._environment(name))
+        ready = msgspec.json.decode(line, type=HostReady)
+        self.switch.listens(self._advertised(name, PEER_PORT), one_address(ready.peer))
 
     def _command(self, broker: Node) -> list[str]:
         scenario = self.scenario
@@ -153,10 +167,15 @@ class LiveNetwork:
         return self.scenario.hierarchical or (stabilise is not None and stabilise.kind.rebuilds)
 
     def _environment(self, machine: Node) -> dict[str, str]:
-        """Settings that have no flag."""
-        improve = self.scenario.improve
-        given = msgspec.structs.asdict(improve) if improve else {}
-        settings = {f"{TABLES['improve'][0]}{key.upper()}": str(value) for key, value in given.items()}
+        """Settings that have no flag, and how to dial."""
+        improve, standby = self.scenario.improve, self.scenario.standby
+        given = {"improve": msgspec.structs.asdict(improve)} if improve else {}
+        given |= {"standby": {"after": standby.after, "copies": standby.copies}} if standby else {}
+        settings = {
+            f"{TABLES[table][0]}{key.upper()}": str(value)
+            for table, values in given.items()
+            for key, value in values.items()
+        }
         return {**settings, VARIABLE: str(self.switch.port_for(machine))}
 
     def _lease_flags(self) -> list[str]:
@@ -168,14 +187,63 @@ class LiveNetwork:
         is_struck = any(isinstance(step, steps.Corrupt | steps.Garble) for step in self.scenario.steps)
         return [*flags, *(["--debug-faults"] if is_struck else [])]
 
+    # Brokers -------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> list[Node]:
+        """Brokers that listen; one that is just being started does not yet."""
+        return sorted(self._ready)
+
+    @property
+    def members(self) -> list[Node]:
+        """Brokers of the network, running or not."""
+        return sorted(self.directory.admin)
+
+    def home_of(self, broker: Node) -> Node:
+        """The machine where a broker runs, or ran when it was last seen; a machine's name stands for itself."""
+        host = host_of(self.directory.admin.get(broker, ""))
+        return next((name for name in self._machines if self.switch.host_of(name) == host), broker)
+
+    async def locate(self) -> None:
+        """Find out where brokers run now."""
+        if self.scenario.standby is None:
+            return
+        found = await survey([*self.directory.admin.values()])
+        for broker, status in found.found.items():
+            if broker in self.directory.admin and self.directory.admin[broker] != found.admin[broker]:
+                places = status.addresses
+                self._ready[broker] = Ready(broker, places.client, places.peer, found.admin[broker])
+                self.directory.admin[broker], self.directory.peer[broker] = found.admin[broker], places.peer
+        for broker in [each for each in self._ready if each not in found.found]:
+            del self._ready[broker]
+
     async def kill(self, broker: Node) -> None:
-        """`kill -9`."""
-        process = self._processes.pop(broker)
+        """`kill -9` of its process. One that was promoted is started again by its host."""
+        home = self.home_of(broker)
         self._ready.pop(broker, None)
-        process.kill()
-        await process.wait()
+        if home != broker:
+            with contextlib.suppress(OSError, ValueError):
+                pid = broker_folder(self._directory / home, broker) / PID
+                os.kill(int(pid.read_text()), signal.SIGKILL)
+            return
+        await self._machines[broker].kill()
+        self._listens_no_more(broker)
+
+    def _listens_no_more(self, machine: Node) -> None:
         for port in (PEER_PORT, CLIENT_PORT):
-            self.switch.listens(self._advertised(broker, port), None)
+            self.switch.listens(self._advertised(machine, port), None)
+
+    async def destroy(self, machine: Node) -> list[Node]:
+        """A machine is gone for good, with all that it has on disk; returns the brokers that ran there."""
+        lost = [broker for broker in self.running if self.home_of(broker) == machine]
+        for broker in lost:
+            del self._ready[broker]
+        await self._machines.pop(machine).destroy()
+        self._listens_no_more(machine)
+        return lost
+
+    def has_machine(self, name: Node) -> bool:
+        return name in self._machines
 
     async def discard(self, broker: Node) -> None:
         """End a broker that could not join."""
@@ -184,34 +252,40 @@ class LiveNetwork:
 
     async def await_end(self, broker: Node) -> None:
         """Wait for the process of a broker that was removed from the tree; it ends by itself."""
-        process = self._processes[broker]
-        async with asyncio.timeout(STOP_SECONDS_MAX):
-            code = await process.wait()
-        if code:
-            raise LiveError(f"broker {broker} was removed and ended with {code}; see {self._directory / broker}.log")
-        del self._processes[broker], self.directory.admin[broker], self.directory.peer[broker]
-
-    async def stop(self) -> None:
-        processes = list(self._processes.values())
-        self._processes.clear()
-        for process in processes:
-            if process.returncode is None:
-                process.terminate()
-        await asyncio.gather(*(_ended(process) for process in processes))
-        await self.switch.stop()
+        home = self.home_of(broker)
+        if home == broker:
+            code = await self._machines[broker].ended()
+            if code:
+                raise LiveError(f"broker {broker} was removed and ended with {code}; see {self._machines[broker].log}")
+        else:
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                while await self._answers(broker):  # noqa: ASYNC110 - another process
+                    await asyncio.sleep(POLL_SECONDS)
+        self._ready.pop(broker, None)
+        del self.directory.admin[broker], self.directory.peer[broker]
 
     # Links ---------------------------------------------------------------------------------------------------
 
     def client_address(self, broker: Node) -> str:
-        """Where clients find a broker, through the switch."""
+        """Where clients find a broker first, through the switch."""
         return str(self._advertised(broker, CLIENT_PORT))
 
     def _advertised(self, broker: Node, port: int) -> Address:
         return Address(self.switch.host_of(broker), port)
 
     def link(self, a: Node, b: Node) -> Link | None:
-        """The link between two nodes, if they have ever been connected."""
-        return self.switch.link(a, b) if self.switch.has_carried(a, b) else None
+        """The link between two nodes, if they have ever been connected: for brokers, between their machines."""
+        ends = self.home_of(a), self.home_of(b)
+        return self.switch.link(*ends) if self.switch.has_carried(*ends) else None
+
+    def _latency_of(self, a: Node, b: Node) -> tuple[float, float]:
+        span = self.scenario.latency.of(a, b)
+        return span.low, span.high
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All that the switch connects: machines and clients."""
+        return [*self._machines, *(client.id for client in self.scenario.clients)]
 
     # Status ----------------------------------------------------------------------------------------------
 
@@ -220,18 +294,26 @@ class LiveNetwork:
         status: dict[str, Any] = answer.value
         return status
 
+    async def _answers(self, broker: Node) -> bool:
+        with contextlib.suppress(UnreachableError):
+            await ask(self.directory.admin[broker], "/status")
+            return True
+        return False
+
     async def until_ready(self) -> None:
-        """Wait until all links of the brokers that run are up."""
-        async with asyncio.timeout(START_SECONDS_MAX):
-            for broker in self.running:
-                while not (await self.status(broker))["ready"]:  # noqa: ASYNC110 - it is another process that changes
-                    await asyncio.sleep(POLL_SECONDS)
+        """Wait until all links of the brokers that run are up; with [standby], all brokers run, and have copies."""
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            while not await self._are_ready():  # noqa: ASYNC110 - other processes
+                await asyncio.sleep(POLL_SECONDS)
 
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    try:
-        async with asyncio.timeout(STOP_SECONDS_MAX):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+    async def _are_ready(self) -> bool:
+        await self.locate()
+        if self.scenario.standby is not None and self.running != self.members:
+            return False
+        try:
+            found = await asyncio.gather(*(self.status(broker) for broker in self.running))
+        except UnreachableError:
+            if self.scenario.standby is None:
+                raise
+            return False
+        return all(status["ready"] for status in found)

@@ -19,6 +19,7 @@ from pleach.core.events.event import Event
 from pleach.core.messages import Node
 from pleach.harness.live_clients import LiveClients
 from pleach.harness.network import NO_ZONES, LiveNetwork
+from pleach.harness.outages import LiveOutages
 from pleach.harness.scenario_faults import LiveStateFaults, for_processes
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
@@ -87,6 +88,7 @@ class LiveRun:
         self.loads: list[asyncio.Task[None]] = []
         self.operations = LiveOperations(self.network, self.refuse, self._note)
         self.faults = LiveStateFaults(self)
+        self.outages = LiveOutages(self)
         self.may_act = asyncio.Event()  # cleared while a drain waits
         self.may_act.set()
 
@@ -138,7 +140,14 @@ class LiveRun:
         for step in self.scenario.steps:
             await self._sleep_until(step.at)
             match step:
-                case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker() | steps.MoveClient():
+                case (
+                    steps.Swap()
+                    | steps.Exchange()
+                    | steps.AddBroker()
+                    | steps.RemoveBroker()
+                    | steps.MoveClient()
+                    | steps.Partition()
+                ):
                     self.clients.await_end(asyncio.create_task(self.carry_out(step)))
                 case _:
                     await self.carry_out(step)
@@ -150,16 +159,16 @@ class LiveRun:
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 await self.operations.carry_out(step)
-            case steps.Crash(for_good=True):
-                self.refuse(step, "only coloured networks bear it, which have no processes; run it by `pleach sim`")
-            case steps.Crash(broker=broker):
-                self.record(RecordKind.FAULT, broker, detail="crash")
-                await self.network.kill(broker)
-            case steps.Restart(broker=broker):
-                self.record(RecordKind.FAULT, broker, detail="restart")
-                await self.network.start_broker(broker)
-            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
-                self._change_link(step, link)
+            case (
+                steps.Crash()
+                | steps.Restart()
+                | steps.Destroy()
+                | steps.Partition()
+                | steps.Cut()
+                | steps.Heal()
+                | steps.Slow()
+            ):
+                await self.outages.carry_out(step)
             case steps.Drain():
                 await self._drain()
             case steps.MoveClient():
@@ -176,20 +185,6 @@ class LiveRun:
         text = f"{type(step).__struct_config__.tag}: {reason}"
         self.refusals.append(text)
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
-
-    def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
-        link = self.network.link(*ends)
-        if link is None:
-            self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
-            return
-        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
-        match step:
-            case steps.Cut():
-                link.cut()
-            case steps.Heal():
-                link.heal()
-            case steps.Slow(latency=latency):
-                link.latency = (latency.low, latency.high)
 
     async def _sleep_until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self.now))
@@ -212,6 +207,7 @@ class LiveRun:
         quiet = Quiet(is_leased=self.scenario.stabilise is not None)
         while not quiet.is_reached:
             await asyncio.sleep(POLL_SECONDS)
+            await self.network.locate()
             down = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
             found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
             unanswered = [f"no answer yet: {task.get_coro()}" for task in self.clients.under_way]

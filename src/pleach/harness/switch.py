@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from pleach.core.messages import Node
 from pleach.errors import SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import end_listening
-from pleach.net.dial import CONNECTED, LINE_BYTES_MAX, SwitchPort
+from pleach.net.dial import CONNECTED, LINE_BYTES_MAX, SwitchPort, switch_port
 
 CHUNK_BYTES = 65_536
 FIRST_LINE_SECONDS_MAX = 5.0
@@ -31,6 +34,7 @@ PENDING_BYTES_MAX = 4 * 1_048_576  # under way in one direction; then the sender
 MACHINES_PER_NETWORK = 250  # 127.0.1.1 to 127.0.1.250, then 127.0.2.1 …
 
 Place: TypeAlias = tuple[str, int]
+T = TypeVar("T")
 
 
 class Half(NamedTuple):
@@ -87,7 +91,8 @@ class Link:
         self.latency = latency
         self._rng = Random(seed)
         self._is_cut = False
-        self._held: dict[Node, asyncio.Event] = {}  # by sender; set when it is released
+        self._holds: Counter[Node] = Counter()  # by sender
+        self._released = asyncio.Event()  # set when a sender is released, and replaced
         self._relays: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
@@ -96,19 +101,21 @@ class Link:
         for relay in self._relays:
             relay.cancel()
 
-    def hold(self, sender: Node) -> None:
-        """Rule 2."""
-        self._held.setdefault(sender, asyncio.Event())
-
     def heal(self) -> None:
         self._is_cut = False
-        for released in self._held.values():
-            released.set()
-        self._held.clear()
 
-    async def until_released(self, sender: Node) -> None:
-        while sender in self._held:
-            await self._held[sender].wait()
+    def hold(self, sender: Node) -> None:
+        """Rule 2. It is held until it is released as often."""
+        self._holds[sender] += 1
+
+    def release(self, sender: Node) -> None:
+        self._holds[sender] -= 1
+        released, self._released = self._released, asyncio.Event()
+        released.set()
+
+    async def until_released(self, *senders: Node) -> None:
+        while any(self._holds[sender] > 0 for sender in senders):
+            await self._released.wait()
 
     def draw_latency(self) -> float:
         low, high = self.latency
@@ -142,10 +149,10 @@ class Link:
 
     async def _until_both_are_released(self, half: Half, machine: Node) -> None:
         """Raises ConnectionResetError where the dialler gives up; it says nothing more before it is answered."""
-        if not self._held:
+        if not any(self._holds[sender] > 0 for sender in (half.machine, machine)):
             return
         ended = asyncio.create_task(half.reader.read(1))
-        released = asyncio.create_task(self._until_released(half.machine, machine))
+        released = asyncio.create_task(self.until_released(half.machine, machine))
         try:
             await asyncio.wait([ended, released], return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -154,10 +161,6 @@ class Link:
             for task in (ended, released):
                 task.cancel()
             await asyncio.gather(ended, released, return_exceptions=True)
-
-    async def _until_released(self, *senders: Node) -> None:
-        while held := next((each for each in senders if each in self._held), None):
-            await self.until_released(held)
 
     async def _relay(self, here: Half, there: Half) -> None:
         try:
@@ -232,6 +235,13 @@ class Switch(Listener):
     def port_for(self, node: Node) -> SwitchPort:
         return SwitchPort(node, Address(*self.address))
 
+    async def dialling_as(self, node: Node, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """Make and enter something that dials through this switch, as this node."""
+        context = copy_context()
+        context.run(switch_port.set, self.port_for(node))
+        made = context.run(make)
+        return await asyncio.get_running_loop().create_task(_entered(made), context=context)
+
     def listens(self, advertised: Address, place: Address | None) -> None:
         """`place`: where a process listens that is advertised so; None: nowhere."""
         if place is None:
@@ -258,3 +268,7 @@ class Switch(Listener):
         machine = next((each for each, host in self._hosts.items() if host == target.host), target.host)
         place = self._listening.get(target, target)
         await self.link(dialler, machine).carry(Half(dialler, reader, writer), machine, place, answer=CONNECTED)
+
+
+async def _entered(made: AbstractAsyncContextManager[T]) -> T:
+    return await made.__aenter__()

@@ -3,7 +3,7 @@
     greeted = retried(addresses, seconds, lambda address: greet(address, hello, seconds))
 
 A Bye of the broker becomes the exception that it stands for; where no broker answers, other addresses are tried, and
-the same ones again, until the time is up.
+the same ones again, until the time is up. Where another broker answers, it says where the wanted one is, if it knows.
 """
 
 from __future__ import annotations
@@ -15,19 +15,39 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self, TypeVar
 
+import msgspec
+
 from pleach.core.links.frames import Bye, ByeReason, Challenge, Frame, FrameReader, Hello, Ping, encode_frame
 from pleach.core.messages import Node
-from pleach.errors import AccessDeniedError, ClientFencedError, ConnectError, FrameError, SessionLostError, TlsError
-from pleach.net.addresses import Address, backoff, unreachable_if_no_host, why
+from pleach.errors import (
+    AccessDeniedError,
+    AddressError,
+    ClientFencedError,
+    ConnectError,
+    FrameError,
+    SessionLostError,
+    TlsError,
+)
+from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses, unreachable_if_no_host, why
 from pleach.net.client_login import PLAIN, ClientLogin, Entry
 from pleach.net.own_tls import dialling_side
 from pleach.net.tls_layer import NO_FALLBACK, TlsSide, meaning
 
 RECEIVE_BYTES = 262_144
-DIAL_SECONDS_MAX = 5.0
+DIAL_SECONDS_MAX = 2.0  # a machine that is lost does not even refuse
+SEND_SECONDS_MAX = 5.0
+ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
 PING_SECONDS = 0.25  # between pings while waiting: a broker ends connections that are silent for long
 
 Answer = TypeVar("Answer")
+
+
+class ElsewhereError(ConnectionError):
+    """Another broker than the wanted one has answered. `address`: where that one is; empty: not known there."""
+
+    def __init__(self, reason: str, address: str) -> None:
+        super().__init__(reason)
+        self.address = address
 
 
 class BlockingWire:
@@ -51,7 +71,7 @@ class BlockingWire:
 
     def send(self, *frames: Frame) -> None:
         """Returns once the system has taken them; raises OSError."""
-        self._socket.settimeout(DIAL_SECONDS_MAX)
+        self._socket.settimeout(SEND_SECONDS_MAX)
         self._socket.sendall(b"".join(map(encode_frame, frames)))
         self._socket.settimeout(PING_SECONDS)
 
@@ -118,8 +138,10 @@ class Greeted(NamedTuple):
     hello: Hello
 
 
-def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", entry: Entry = PLAIN) -> Greeted:
-    """Dial, and be greeted; by this broker and no other, if one is named.
+def greet(
+    address: Address, hello: Hello, seconds: float, *, broker: str = "", view: int = 0, entry: Entry = PLAIN
+) -> Greeted:
+    """Dial, and be greeted; by this broker and no other, if one is named, and in no older view of it.
 
     A Hello for a former epoch of this side is skipped: another one follows (session.py, rule 6).
     """
@@ -127,7 +149,7 @@ def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", e
     wire = BlockingWire(address, seconds, dialling_side(entry.tls, broker) if entry.tls is not None else None)
     try:
         _log_in(wire, entry.login, hello.node, seconds)
-        wire.send(hello)
+        wire.send(msgspec.structs.replace(hello, wants=broker))
         answer = wire.receive(seconds)
         while not (isinstance(answer, Hello) and answer.peer_epoch in (0, hello.epoch)):
             answer = wire.receive(deadline - time.monotonic())
@@ -135,9 +157,9 @@ def greet(address: Address, hello: Hello, seconds: float, *, broker: str = "", e
     except BaseException:
         wire.close()
         raise
-    if broker and answer.node != broker:
+    if (broker and answer.node != broker) or answer.view < view:
         wire.close()
-        raise ConnectionError(f"{answer.node} answers there, not {broker}")
+        raise ConnectionError(f"{answer.node} answers there in view {answer.view}, not {broker} in view {view}")
     return Greeted(wire, answer)
 
 
@@ -152,27 +174,38 @@ def _log_in(wire: BlockingWire, login: ClientLogin, node: Node, seconds: float) 
 
 
 def retried(addresses: Sequence[Address], seconds: float, attempt: Callable[[Address], Answer]) -> Answer:
-    """Try one address after the other, with growing pauses between the rounds.
+    """Try one address after the other, with growing pauses between the rounds. An attempt may add to the addresses.
 
     Raises ConnectError in the end, or TlsError where TLS is the reason.
     """
-    deadline = time.monotonic() + seconds
+    deadline, told = time.monotonic() + seconds, dict[Address, None]()
     for pause in backoff():
         attempts: dict[str, str] = {}
         refusal: TlsError | None = None
-        for address in addresses:
+        is_answered = False
+        while address := next((each for each in (*told, *addresses) if str(each) not in attempts), None):
             try:
                 return attempt(address)
             except TlsError as error:
                 attempts[str(address)], refusal = str(error), error
             except FrameError as error:
                 attempts[str(address)] = f"no broker: {error}"
+            except ElsewhereError as error:
+                attempts[str(address)], is_answered = str(error), True
+                told = dict.fromkeys([*_told(error.address), *told][:ADDRESSES_MAX])
             except OSError as error:
                 attempts[str(address)] = why(error)
         if time.monotonic() + pause > deadline:
             raise refusal or ConnectError(attempts)
-        time.sleep(pause)
+        time.sleep(min(pause, ANSWERED_PAUSE_SECONDS_MAX) if is_answered else pause)
     raise AssertionError("pauses do not end")
+
+
+def _told(address: str) -> tuple[Address, ...]:
+    try:
+        return parse_addresses(address) if address else ()
+    except AddressError:
+        return ()
 
 
 def _meaning(bye: Bye) -> Exception:
@@ -183,5 +216,7 @@ def _meaning(bye: Bye) -> Exception:
             return AccessDeniedError("this client", bye.reason)
         case ByeReason.BROKEN:
             return SessionLostError(f"the session cannot go on: {bye.reason}")
+        case ByeReason.ELSEWHERE:
+            return ElsewhereError(bye.reason, bye.address)
         case _:
             return ConnectionError(bye.reason)

@@ -25,7 +25,6 @@ from typing import TypeAlias, cast
 import msgspec
 
 from pleach.core.links.frames import (
-    FRAME_BYTES_MAX,
     Ack,
     Aside,
     Bye,
@@ -106,7 +105,6 @@ class Handlers(msgspec.Struct, frozen=True):
     on_writable: Callable[[Connection], None] = _nothing
     on_data: DataHandler | None = None
     turns: Turns = msgspec.field(default_factory=Turns)  # shared by the connections of a port
-    frame_bytes_max: int = FRAME_BYTES_MAX
     greeting_seconds_max: float = GREETING_SECONDS_MAX
 
 
@@ -129,7 +127,7 @@ class Connection(asyncio.Protocol):
         self.round_trip: float | None = None  # seconds from Data to its confirmation, smoothed; None: not known yet
         self._timed: tuple[int, float] | None = None  # a sequence whose confirmation is awaited, and since when
         self._handlers = handlers
-        self._reader = FrameReader(handlers.frame_bytes_max)
+        self._reader = FrameReader()
         self._reading = Reading(iter(()))
         self._transport: asyncio.Transport | None = None
         self._joined: list[bytes] = []

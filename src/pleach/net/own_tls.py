@@ -2,7 +2,7 @@
 
 A process is one party: a broker, an operator, or nobody in particular; a broker's dashboard asks for whoever is logged
 in there (web/site.py). What asks brokers is called from many places
-(surveys, plans, healing, the dashboard): the context variable spares each of them a parameter that only passes through.
+(surveys, plans, the dashboard): the context variable spares each of them a parameter that only passes through.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from pleach.core.optimise.improvement import ImproveVerdict, Proposal, Rules, pr
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.search import SearchEnd, SearchTask, searched
 from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, Sighting, TrafficSample, sampled_traffic, seconds_taken
-from pleach.core.overlay.choice import AUTO, check_fits
+from pleach.core.overlay.choice import AUTO
 from pleach.core.overlay.plans import Plan
 from pleach.core.overlay.plans.topology import Link
 from pleach.errors import InvalidInputError, PleachError
@@ -149,10 +149,9 @@ class Improver:
     async def begin(self) -> None:
         """Observe once, so that brokers begin to note events.
 
-        Raises PleachError where they do not answer, or prices or the protocol do not fit.
+        Raises PleachError where they do not answer, or prices do not fit.
         """
         observed = await self._observer.observe()
-        check_fits(self._options.protocol, observed.survey.circumstances)
         await self._costs(observed)
         self._since = time.time()
 

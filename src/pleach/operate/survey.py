@@ -17,6 +17,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import Topology
 from pleach.core.overlay.plans.topology import BROKERS_MAX
+from pleach.core.standby.views import Machine
 from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.http_client import ask
@@ -50,12 +51,24 @@ class LeavingStatus(msgspec.Struct):
     has_left: bool = False
 
 
-class HealStatus(msgspec.Struct):
-    stand_in: str = ""
-
-
 class RoutingStatus(msgspec.Struct):
     hierarchical: bool = False
+
+
+class CopyLag(msgspec.Struct):
+    records: int
+
+
+class CopyStatus(msgspec.Struct):
+    behind: CopyLag | None = None  # None: it is being brought up
+
+
+class StandbyStatus(msgspec.Struct):
+    """`machine`: where the broker runs. `copies`: where else its data directory is."""
+
+    machine: Machine
+    covered: bool
+    copies: dict[Machine, CopyStatus] = {}
 
 
 class BrokerStatus(msgspec.Struct):
@@ -72,9 +85,9 @@ class BrokerStatus(msgspec.Struct):
     operation: str = ""
     leaving: LeavingStatus = msgspec.field(default_factory=LeavingStatus)
     routing: RoutingStatus = msgspec.field(default_factory=RoutingStatus)
-    heal: HealStatus | None = None
     ordering: str = "causal"
     ring: RingSeat | None = None
+    standby: StandbyStatus | None = None
     raw: Any = None
 
     @property
@@ -104,10 +117,9 @@ class Survey:
 
     @property
     def circumstances(self) -> Circumstances:
-        """Those of one broker, since all have the same settings; but one broker that heals is enough."""
+        """Those of one broker, since all have the same settings."""
         status = next(iter(self.found.values()))
-        heals = any(each.heal is not None for each in self.found.values())
-        return Circumstances(status.ordering, status.routing.hierarchical, heals)
+        return Circumstances(status.ordering, status.routing.hierarchical)
 
     def topology(self) -> Topology:
         """The tree of the first broker that has neighbours; of the first one, if none has any.
@@ -203,6 +215,8 @@ def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
 async def _status(address: str, page: str) -> BrokerStatus | UnreachableError | DeniedError:
     try:
         answer = await ask(address, page)
+        if isinstance(answer.value, dict) and answer.value.get("broker") is False:
+            return UnreachableError(address, "no broker runs there, it only holds copies of some")
         status = msgspec.convert(answer.value, BrokerStatus)
     except (UnreachableError, DeniedError) as error:
         return error

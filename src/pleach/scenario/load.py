@@ -18,7 +18,7 @@ from pleach.scenario.read import Reader, all_known, fraction, read_scenario, rea
 from pleach.scenario.stabilise_settings import check_stabilising
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
 from pleach.scenario.timeline import check_steps, in_order
-from pleach.scenario.validate import check_clients, check_settings, check_tree, with_brokers
+from pleach.scenario.validate import check_clients, check_settings, check_silence, check_tree, with_brokers
 from pleach.scenario.values import Span
 
 SCENARIO_CHARACTERS_MAX = 4 * 1_048_576
@@ -90,6 +90,7 @@ def _checked(tables: dict[str, Any]) -> Scenario:
         loss=read_loss(tables.get("loss", {}), scenario),
         steps=in_order(scenario.steps),
     )
+    check_silence(complete)
     check_stabilising(complete)
     return complete
 

@@ -18,6 +18,7 @@ from pleach.scenario.steps import Step
 from pleach.scenario.values import (
     Attributes,
     Bytes,
+    Copies,
     Count,
     FilterText,
     FilterTexts,
@@ -122,6 +123,18 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
         return Lease(refresh=self.refresh, period=self.period, renewal=self.renewal, variant=self.variant)
 
 
+class StandbyTable(msgspec.Struct, frozen=True, kw_only=True):
+    """How brokers that are lost for good come back elsewhere (core/standby).
+
+    `copies`: of each broker's data, its own among them. `after`: seconds of silence that count as death. `machines`:
+    hosts of copies besides those of the brokers.
+    """
+
+    copies: Copies = 2
+    after: PositiveSeconds = 1.0
+    machines: Names = ()
+
+
 class PerLink(msgspec.Struct, Generic[T], frozen=True):
     """A value for every link: its own where the file gives one, else the default. Links have no direction."""
 
@@ -174,6 +187,7 @@ class Scenario(NetworkScenario, frozen=True, kw_only=True):
     """
 
     stabilise: Stabilise | None = None
+    standby: StandbyTable | None = None
     improve: CouncilSettings | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
     clients: tuple[ScenarioClient, ...] = ()
     steps: tuple[Step, ...] = ()

@@ -30,6 +30,7 @@ from pleach.scenario.model import (
     ScenarioClient,
     Stabilise,
     Stabiliser,
+    StandbyTable,
 )
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.steps import STEP_KINDS, Step
@@ -305,6 +306,17 @@ def step(value: Any, path: Path) -> Step:
     return read_struct(STEP_KINDS[do], rest, path)
 
 
+def _sides(value: Any, path: Path) -> tuple[tuple[str, ...], ...]:
+    sides: tuple[tuple[str, ...], ...] = listed(distinct(listed(name)))(value, path)
+    if not sides or not all(sides):
+        raise _misfit(value, path, "a list of one or more lists of names")
+    for i, side in enumerate(sides):
+        for j, each in enumerate(side):
+            if any(each in other for other in sides[:i]):
+                raise FlawError((*path, i, j), f"{each!r} is on two sides; leave it out of one")
+    return sides
+
+
 _link = distinct(listed(name, 2))
 
 READERS: dict[Any, Reader] = {
@@ -317,6 +329,7 @@ READERS: dict[Any, Reader] = {
     values.Link: _link,
     values.Triple: distinct(listed(name, 3)),
     values.Links: listed(listed(name, 2)),
+    values.Sides: _sides,
     values.FilterText: filter_text,
     values.FilterTexts: listed(filter_text),
     values.Seconds: seconds,
@@ -325,9 +338,11 @@ READERS: dict[Any, Reader] = {
     values.Fraction: fraction,
     values.Count | None: whole(1, 10**9),
     values.Variant: whole(1, 2),
+    values.Copies: whole(2, 3),
     Stabiliser: one_of(Stabiliser),
     Renewal: one_of(Renewal),
     Stabilise | None: struct(Stabilise),
+    StandbyTable | None: struct(StandbyTable),
     CouncilSettings | None: struct(CouncilSettings),
     float: number,
     int: whole(0, 10**9),

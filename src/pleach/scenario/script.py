@@ -207,7 +207,7 @@ def _action(step: steps.Step, names: dict[Node, dict[Filter, str]]) -> tuple[Nod
             return broker, Crashes()
         case steps.Restart(broker=broker):
             return broker, Restarts()
-        case steps.Cut() | steps.Heal() | steps.Slow():
+        case steps.Cut() | steps.Heal() | steps.Slow() | steps.Partition() | steps.Destroy():
             raise _refused(step, "needs a clock; every delay is tried anyway")
         case steps.Drain():
             raise _refused(step, "is not needed: every quiet state is judged anyway")

@@ -7,7 +7,18 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.scenario.values import Constants, FilterText, Fraction, Link, Name, Seconds, Span, Triple
+from pleach.scenario.values import (
+    Constants,
+    FilterText,
+    Fraction,
+    Link,
+    Name,
+    PositiveSeconds,
+    Seconds,
+    Sides,
+    Span,
+    Triple,
+)
 
 
 class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
@@ -99,12 +110,34 @@ class Restart(StepBase, frozen=True, tag="restart"):
     state_from: Seconds | None = None
 
 
+class Destroy(StepBase, frozen=True, tag="destroy"):
+    """The machine where the broker runs, or the one named, is gone for good: disk, copies and all."""
+
+    broker: Name = ""
+    machine: Name = ""
+
+
 class Cut(StepBase, frozen=True, tag="cut"):
     link: Link
 
 
 class Heal(StepBase, frozen=True, tag="heal"):
     link: Link
+
+
+class Partition(StepBase, frozen=True, tag="partition"):
+    """For some seconds nothing passes between the sides; a single one is cut off from all others.
+
+    A broker's name stands for the machine where it runs. `one_way`: only what goes from a side to later ones is lost.
+    """
+
+    sides: Sides
+    seconds: PositiveSeconds
+    one_way: bool = False
+
+    @property
+    def told(self) -> str:
+        return " | ".join(" ".join(side) for side in self.sides) + (" one way" if self.one_way else "")
 
 
 class Slow(StepBase, frozen=True, tag="slow"):
@@ -146,8 +179,10 @@ Step: TypeAlias = (
     | PublishStep
     | Crash
     | Restart
+    | Destroy
     | Cut
     | Heal
+    | Partition
     | Slow
     | Corrupt
     | Garble

@@ -24,11 +24,13 @@ from pleach.scenario.steps import (
     Corrupt,
     Crash,
     Cut,
+    Destroy,
     Drain,
     Exchange,
     Garble,
     Heal,
     MoveClient,
+    Partition,
     PublishStep,
     RemoveBroker,
     Restart,
@@ -61,12 +63,15 @@ class _World:
 
     def __init__(self, scenario: Scenario) -> None:
         self._brokers = set(scenario.brokers)
+        self._leaving: set[str] = set()  # may still be there, and be struck
         self._broker_of = {client.id: client.broker for client in scenario.clients}
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = scenario.improve is None  # until the tree changes
         self._down: set[str] = set()
         self._dead: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
+        self._has_standbys = scenario.standby is not None
+        self._machines = set(scenario.standby.machines) if scenario.standby else set()
         self._is_coloured = is_coloured(scenario)
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
@@ -83,6 +88,8 @@ class _World:
                 self._declare(step, path)
             case Crash() | Restart() | Corrupt():
                 self._strike_broker(step, path)
+            case Destroy() | Partition():
+                self._strike_machines(step, path)
             case Cut() | Heal() | Slow() | Garble():
                 self._need_link(step.link, (*path, "link"))
             case Drain():
@@ -106,7 +113,7 @@ class _World:
             case RemoveBroker():
                 self._need_broker(step.broker, (*path, "broker"))
                 self._brokers.remove(step.broker)
-                self._down.discard(step.broker)
+                self._leaving.add(step.broker)
                 self._links_known = False
 
     def _add(self, broker: str, to: str, path: Path) -> None:
@@ -115,6 +122,7 @@ class _World:
         if broker in self._broker_of:
             raise FlawError(path, f"broker {broker!r} is named as a client; nodes share one name space")
         self._brokers.add(broker)
+        self._leaving.discard(broker)
         self._links.add(frozenset((broker, to)))
 
     def _act(self, step: MoveClient | PublishStep, path: Path) -> None:
@@ -139,10 +147,10 @@ class _World:
 
     def _strike_broker(self, step: Crash | Restart | Corrupt, path: Path) -> None:
         where = (*path, "broker")
-        self._need_broker(step.broker, where)
+        self._need_known(step.broker, where)
         match step:
             case Crash():
-                if step.broker in self._down:
+                if step.broker in self._down and not self._has_standbys:  # else it may run elsewhere by now
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 if step.for_good and not self._is_coloured:
                     reason = 'only a coloured network repairs itself after that; leave it out, or set kind = "coloured"'
@@ -156,9 +164,32 @@ class _World:
                 self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 
+    def _strike_machines(self, step: Destroy | Partition, path: Path) -> None:
+        if isinstance(step, Partition):
+            for i, side in enumerate(step.sides):
+                for j, name in enumerate(side):
+                    self._need_place(name, (*path, "sides", i, j))
+            return
+        if not self._has_standbys:
+            raise FlawError((*path, "do"), "what is destroyed needs a copy elsewhere; add [standby]")
+        if bool(step.broker) == bool(step.machine):
+            raise FlawError(path, "`destroy` has either a `broker`, for the machine where it runs, or a `machine`")
+        if step.broker:
+            self._need_known(step.broker, (*path, "broker"))
+        elif step.machine not in self._machines:
+            known = instead(step.machine, self._machines)
+            raise FlawError((*path, "machine"), f"there is no machine {step.machine!r} in [standby]{known}")
+
+    def _need_place(self, name: str, path: Path) -> None:
+        known = {*self._brokers, *self._leaving, *self._broker_of, *self._machines}
+        if name not in known:
+            raise FlawError(path, f"there is no broker, client or machine {name!r} by then{instead(name, known)}")
+
     def _check_backup(self, step: Restart, path: Path) -> None:
         if step.state_from is None:
             return
+        if self._has_standbys:
+            raise FlawError(path, "with [standby] an old state is no copy: it is refused; leave `state_from` out")
         if not self._finds_back:
             raise FlawError(path, "an old state needs repair; add [stabilise]")
         if step.state_from >= step.at:
@@ -172,14 +203,19 @@ class _World:
         if broker not in self._brokers:
             raise FlawError(path, f"there is no broker {broker!r} by then{instead(broker, self._brokers)}")
 
+    def _need_known(self, broker: str, path: Path) -> None:
+        """A broker that leaves can be struck meanwhile; once it is gone, that is refused at run time."""
+        if broker not in self._leaving:
+            self._need_broker(broker, path)
+
     def _need_client(self, client: str, path: Path) -> None:
         if client not in self._broker_of:
             raise FlawError((*path, "client"), f"there is no client {client!r}{instead(client, self._broker_of)}")
 
     def _need_link(self, link: tuple[str, str], path: Path) -> None:
         for i, node in enumerate(link):
-            if node not in self._brokers and node not in self._broker_of:
-                known = {*self._brokers, *self._broker_of}
+            known = {*self._brokers, *self._leaving, *self._broker_of}
+            if node not in known:
                 raise FlawError((*path, i), f"there is no node {node!r} by then{instead(node, known)}")
         a, b = link
         is_attachment = self._broker_of.get(a) == b or self._broker_of.get(b) == a

@@ -18,9 +18,11 @@ from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import instead
+from pleach.scenario.steps import Slow
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`
 PARTS_SHOWN_MAX = 5
+SILENCE_LATENCIES_MIN = 8  # a view is chosen within four, and two are asked for before
 
 
 def with_brokers(scenario: Scenario) -> Scenario:
@@ -107,7 +109,42 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` does not apply to {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)
+    _check_standby(scenario)
     _check_improve(scenario)
+
+
+def _check_standby(scenario: Scenario) -> None:
+    standby = scenario.standby
+    if standby is None:
+        return
+    if scenario.stabilise and scenario.stabilise.kind is Stabiliser.COLOURED:
+        reason = "a coloured network goes on without the brokers that it loses; leave [standby] or the colours out"
+        raise FlawError(("standby",), reason)
+    if scenario.stabilise and scenario.stabilise.kind in (Stabiliser.REBUILD, Stabiliser.REBUILD_PRINTED):
+        reason = (
+            f'rounds by the clock do not wait for a broker that comes back; set kind = "{Stabiliser.REBUILD_PACED}"'
+        )
+        raise FlawError(("stabilise", "kind"), f"with [standby], {reason}")
+    for i, machine in enumerate(standby.machines):
+        if machine in scenario.brokers or any(machine == client.id for client in scenario.clients):
+            reason = f"{machine!r} is the name of a broker or a client; machines have names of their own"
+            raise FlawError(("standby", "machines", i), reason)
+    count, wanted = len(scenario.brokers) + len(standby.machines), 2 * standby.copies - 1
+    if count < wanted:
+        reason = f"{standby.copies} copies need a majority of {wanted} machines, and there are {count}; add `machines`"
+        raise FlawError(("standby",), reason)
+
+
+def check_silence(scenario: Scenario) -> None:
+    """Once [latency] is known: silence is longer than the messages take by which a view is chosen."""
+    if scenario.standby is None:
+        return
+    latencies = [scenario.latency.default, *(latency for _, _, latency in scenario.latency.links)]
+    latencies += [step.latency for step in scenario.steps if isinstance(step, Slow)]
+    slowest = max(latency.high for latency in latencies)
+    if scenario.standby.after < SILENCE_LATENCIES_MIN * slowest:
+        reason = f"a link may take {slowest:g} s, and `after` must be {SILENCE_LATENCIES_MIN} times that at least"
+        raise FlawError(("standby", "after"), f"`standby.after` is {scenario.standby.after:g} s: {reason}")
 
 
 def _check_improve(scenario: Scenario) -> None:

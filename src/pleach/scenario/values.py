@@ -15,6 +15,7 @@ Names: TypeAlias = Annotated[tuple[str, ...], "names of nodes"]
 Link: TypeAlias = Annotated[tuple[str, str], "two nodes"]
 Triple: TypeAlias = Annotated[tuple[str, str, str], "three nodes"]
 Links: TypeAlias = Annotated[tuple[tuple[str, str], ...], "pairs of nodes"]
+Sides: TypeAlias = Annotated[tuple[tuple[str, ...], ...], "lists of names that have nothing in common"]
 
 FilterText: TypeAlias = Annotated[str, "a filter that parses"]
 FilterTexts: TypeAlias = Annotated[tuple[str, ...], "filters that parse"]
@@ -24,6 +25,7 @@ PositiveSeconds: TypeAlias = Annotated[float, "seconds, more than 0"]
 Fraction: TypeAlias = Annotated[float, "0 to 1"]
 Count: TypeAlias = Annotated[int, "1 or more"]
 Variant: TypeAlias = Annotated[int, "1 or 2"]
+Copies: TypeAlias = Annotated[int, "2 or 3"]
 Bytes: TypeAlias = Annotated[int, "0 to the size of an event"]
 
 

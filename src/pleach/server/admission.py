@@ -4,13 +4,14 @@ Brokers come by the port for peers: neighbours, brokers that a reconfiguration h
 brokers that may join. Any other one is refused, and tries again: a link may be known at its other end first. Features
 have further reasons (`Feature.refuse_hello`), and are asked last.
 
-Rule 1: a role belongs to a port: clients do not come as brokers, nor as stand-ins.
+Rule 1: a role belongs to a port: clients do not come as brokers.
 Rule 2: an epoch is a time of day (opening.py), or less. One from the future is refused: it would fence whoever has the
         name rightly, for as long as it lies ahead.
-Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch. Only a stand-in is
-        replaced by a newer stand-in: of two, the newer one serves (docs/protocols/healing-live.md).
+Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch.
 Rule 4: of two views of a broker the newer one counts. It replaces the older one, also while that is connected; and the
-        older one is refused as fenced by whoever has heard of the newer one, connected or not, whatever its epoch.
+        older one is refused as fenced by whoever has heard of the newer one, connected or not.
+Rule 5: a neighbour that has standbys does not come back without memory: a newer epoch with an older view is an empty
+        machine of its name, and is refused as well. An operator may let it in (`expect`) where all copies are lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import BROKER, CLIENT, STAND_IN, ByeReason, Hello
+from pleach.core.links.frames import BROKER, CLIENT, ByeReason, Hello
 from pleach.core.links.session import Session
 from pleach.core.messages import Node
 from pleach.server.feature import Feature, Features, HelloRefusal
@@ -29,7 +30,7 @@ from pleach.server.settings import NAME_BYTES_MAX
 
 NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
 AHEAD_SECONDS_MAX = 600  # of an epoch: how far two clocks may differ
-ROLES = {Port.CLIENTS: (CLIENT,), Port.PEERS: (BROKER, STAND_IN)}  # readers and meters have no session (daemon.py)
+ROLES = {Port.CLIENTS: (CLIENT,), Port.PEERS: (BROKER,)}  # readers and meters have no session (daemon.py)
 
 
 class Admission:
@@ -46,18 +47,14 @@ class Admission:
     def refusal(self, hello: Hello, port: Port) -> HelloRefusal | None:
         """Why a connection is refused; None: it is accepted."""
         name, peer = self._broker.name, hello.node
-        if reason := malformed(hello, port):
-            return HelloRefusal(ByeReason.REFUSED, reason)
+        if (flaw := self.flaw(hello, port)) is not None:
+            return flaw
         if peer == name or not self._is_right_port(peer, port):
             reason = f"{name} does not take {peer!r} as a {port.value}: not a name for this port"
             return HelloRefusal(ByeReason.REFUSED, reason)
         if peer in self._broker.hosting.here:
             return HelloRefusal(ByeReason.REFUSED, f"{peer} is a component that {name} hosts: choose another name")
         session = self._endpoint.sessions.get(peer)
-        if port is Port.PEERS and hello.view < (known := self._directory.view_of(peer)):
-            reason = f"view {known} of {peer} is known to {name}, not only {hello.view}"
-            is_at_work = self._links.is_up(peer) and session is not None and session.peer_view == known
-            return HelloRefusal(ByeReason.FENCED, reason, is_at_work, known)
         if session is not None and hello.epoch < session.peer_epoch:
             is_at_work = port is Port.PEERS and self._links.is_up(peer)
             return HelloRefusal(ByeReason.FENCED, f"a newer {peer} is known to {name}", is_at_work)
@@ -70,17 +67,33 @@ class Admission:
             return self._replacing(hello, session, port)
         return refusal
 
+    def flaw(self, hello: Hello, port: Port) -> HelloRefusal | None:
+        """What is wrong with a Hello in itself, also where it is the answer on a connection that was dialled."""
+        if reason := malformed(hello, port):
+            return HelloRefusal(ByeReason.REFUSED, reason)
+        return self._outdated(hello) if port is Port.PEERS else None
+
     def _is_right_port(self, peer: Node, port: Port) -> bool:
         if port is Port.CLIENTS:
             return not self._directory.is_linked(peer)
         return self._directory.is_welcome(peer) or any(welcomes(peer) for welcomes in self._welcomes)
 
+    def _outdated(self, hello: Hello) -> HelloRefusal | None:
+        """Refuse an older view (rules 4 and 5)."""
+        name, peer, known = self._broker.name, hello.node, self._directory.newest(hello.node)
+        if hello.view >= known.view or hello.epoch < known.epoch:
+            return None
+        if hello.epoch > known.epoch and not self._directory.is_awaited(peer):
+            return None
+        session = self._endpoint.sessions.get(peer)
+        is_met = session is not None and (session.peer_epoch, session.peer_view) == known
+        reason = f"{name} knows view {known.view} of {peer}, and this one is of view {hello.view}"
+        return HelloRefusal(ByeReason.FENCED, reason, is_met and self._links.is_up(peer), known.view)
+
     def _replacing(self, hello: Hello, session: Session, port: Port) -> HelloRefusal | None:
         """Refuse a newer broker while the one of its name is connected (rule 3)."""
-        peer, link = hello.node, self._links.get(hello.node)
-        if port is Port.CLIENTS or link is None or not self._links.is_up(peer):
-            return None
-        if hello.view > session.peer_view or (hello.role == STAND_IN and link.role == STAND_IN):
+        peer = hello.node
+        if port is Port.CLIENTS or not self._links.is_up(peer) or hello.view > session.peer_view:
             return None
         reason = f"{peer} is connected to {self._broker.name}: end that one first, or choose another name"
         return HelloRefusal(ByeReason.REFUSED, reason)

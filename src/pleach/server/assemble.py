@@ -13,8 +13,7 @@ from pleach.core.hosting.component import Factory
 from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
-from pleach.core.overlay.healing.stand_in import StandIn
-from pleach.core.overlay.neighbour_info import NeighbourInfo
+from pleach.core.overlay.locations import KnownLocations
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import Router
 from pleach.core.stabilise.leases import Leases
@@ -30,13 +29,11 @@ from pleach.server.door.client_door import ClientDoor, OpenDoor
 from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.quotas import PrincipalQuotas
 from pleach.server.door.transport_security import TransportSecurity
+from pleach.server.enquiries import Enquiries
 from pleach.server.feature import Feature, Features
-from pleach.server.healing.guardian import Guardian
-from pleach.server.healing.settings import GRACE_SECONDS
-from pleach.server.healing.witness import DeathWitness
 from pleach.server.http.faults import InjectedFaults
 from pleach.server.leaving import Leaving
-from pleach.server.neighbour_reports import NeighbourReports
+from pleach.server.location_reports import LocationReports
 from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers
@@ -44,7 +41,9 @@ from pleach.server.ring.member import RingMember
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilise_settings import LeaseSettings
 from pleach.server.stabilising import Stabilising
-from pleach.server.store import Store
+from pleach.server.standby.candidates import CandidateMachines
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.replication import Replication
 from pleach.server.traffic_notes import TrafficNotes
 
 # The broker ----------------------------------------------------------------------------------------------------
@@ -55,7 +54,7 @@ def first_broker(settings: BrokerSettings) -> Broker:
     return Broker(
         settings.name,
         settings.routing_config,
-        neighbours=[] if settings.stand_in else settings.all_neighbours,
+        neighbours=settings.all_neighbours,
         parent=settings.parent or None,
         machines=_machines(settings),
         make_router=settings.stabilise.router_for(settings.all_neighbours) if settings.stabilise else Router,
@@ -66,18 +65,10 @@ def first_broker(settings: BrokerSettings) -> Broker:
 def _machines(settings: BrokerSettings) -> list[MachineMaker]:
     stabilising = [settings.stabilise.machine] if settings.stabilise else []
     if settings.stabilise and settings.stabilise.rebuilds:  # on links that stay: no protocol changes any
-        return stabilising
+        return [KnownLocations, *stabilising]
     admit = up_to(settings.limits.clients, settings.limits.subscriptions)
     mobility = partial(Mobility, admit=admit)
-    return [*machines(settings.ordering), mobility, *_healers(settings), *stabilising]
-
-
-def _healers(settings: BrokerSettings) -> list[MachineMaker]:
-    """Wherever there is order: so that healing can be turned on or off at any start with the same data directory."""
-    if settings.ordering == "none":
-        return []
-    grace = settings.heal.grace if settings.heal else GRACE_SECONDS
-    return [NeighbourInfo, partial(StandIn, ordering=settings.ordering, grace=grace)]
+    return [*machines(settings.ordering), mobility, KnownLocations, *stabilising]
 
 
 def factories(settings: BrokerSettings) -> Mapping[str, Factory]:
@@ -103,19 +94,23 @@ def _found(kind: str, place: str) -> Factory:
 # The features --------------------------------------------------------------------------------------------------
 
 
-def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end: Callable[[str], None]) -> Features:
+def features_of(
+    parts: NodeParts, dial: Dial | None, on_end: Callable[[str], None], seat: PrimarySeat | None = None
+) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
     settings = parts.settings()
-    absent, reports = AbsentClients(parts), NeighbourReports(parts)
+    absent, reports = AbsentClients(parts), LocationReports(parts)
     leaving = Leaving(parts, absent, on_end)
     security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
     door = _client_door(parts, settings, security)
     quotas = PrincipalQuotas(parts, door.principal_of) if door else None
+    ring = RingMember(parts, settings.ring, leaving, security) if settings.ring else None
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
+        _replication(parts, seat, reports, ring) if seat else None,
         security,
-        Dialling(parts.directory, parts.links, dial) if dial else None,
+        _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
         door or OpenDoor(parts),
         _operator_door(door, settings, security) if door else None,
@@ -123,9 +118,7 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
         reports,
-        Guardian(parts, reports),
-        _death_witness(parts, store) if settings.heal else None,
-        RingMember(parts, settings.ring, leaving, security) if settings.ring else None,
+        ring,
         leaving,
         absent,
         Probes(parts, number=time.time_ns()),
@@ -135,6 +128,24 @@ def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end
         InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
+
+
+def _replication(parts: NodeParts, seat: PrimarySeat, reports: LocationReports, ring: RingMember | None) -> Replication:
+    candidates = CandidateMachines(
+        seat.member,
+        parts.directory,
+        parts.broker.router,
+        seat.links,
+        parts.settings,
+        owner=ring.successor if ring else lambda: "",
+    )
+    return Replication(parts, seat, candidates, reports.announce)
+
+
+def _dialling(parts: NodeParts, dial: Dial, security: TransportSecurity | None) -> Dialling:
+    tls = security.dialling if security is not None else lambda: None
+    enquiries = Enquiries(parts.broker.name, parts.endpoint.epoch, parts.directory, tls)
+    return Dialling(parts.directory, parts.links, dial, find=enquiries.find)
 
 
 def _client_door(parts: NodeParts, settings: BrokerSettings, security: TransportSecurity | None) -> ClientDoor | None:
@@ -156,8 +167,3 @@ def _stabilising(parts: NodeParts, settings: LeaseSettings | None) -> Stabilisin
     if machine is None or settings is None:
         return None
     return Stabilising(parts.broker, parts.endpoint, machine, settings, parts.counters, clock=parts.clock)
-
-
-def _death_witness(parts: NodeParts, store: Store | None) -> DeathWitness:
-    known = store.sightings() if store else ()
-    return DeathWitness(parts.endpoint, parts.counters.heal, known, is_client=parts.links.is_client)

@@ -164,9 +164,9 @@ class Backpressure(Feature):
 
     # At the gate, and for operators --------------------------------------------------------------------------
 
-    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
+    def refuse_name(self, sender: Node, wanted: Filter) -> str:
         names_max = self._settings().limits.subscriptions
-        if self._broker.sessions.names + sum(map(weight, filters)) > names_max:
+        if self._broker.sessions.names + weight(wanted) > names_max:
             name = self._broker.name
             return f"{name} has {names_max:,} subscriptions and advertisements, its limit: try another broker"
         if self.is_tight:

@@ -1,6 +1,7 @@
 """Group commit: batches of an endpoint are sealed, committed together, and only then transmitted.
 
     touch ──▶ end of the turn ──▶ seal ──▶ commit, in a worker thread ──▶ transmit       without a disk: no commit
+                                                                   └──▶ confirmed by all copies ──▶ transmit
 
 Rule 1: parts are committed and transmitted in the order in which they were sealed. What happens during a commit makes
         up the next one.
@@ -8,6 +9,9 @@ Rule 2: a frame goes to the connection that it was made for, or nowhere: the nex
         parts are sealed before a link changes, too.
 Rule 3: while the disk is full, parts are held and tried again. What was on disk before may still be sent, and what its
         receivers confirm is deleted ahead of everything else (`relief`): that is how space comes back.
+Rule 4: where there are copies (`await_copies`), parts that are on disk wait until their commit is at every copy, in
+        order. Commits do not wait for that: what is committed meanwhile waits behind. Whatever says nothing that the
+        copies do not have is sent all the same, so that peers do not take a broker for dead that only waits.
 """
 
 from __future__ import annotations
@@ -15,19 +19,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
-from pleach.core.links.endpoint import Batch, Endpoint, Progress
-from pleach.core.links.frames import Ack, Data, Frame, Hello
-from pleach.core.messages import Node
+from pleach.core.links.endpoint import Batch, Endpoint
+from pleach.core.standby.positions import Position
 from pleach.errors import StoreFullError
 from pleach.net.alarm import Alarm
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature
-from pleach.server.links import LinkTable, Wire
+from pleach.server.links import LinkTable
 from pleach.server.metrics import DiskCounters
+from pleach.server.outgoing import Durable, OutgoingParts, SealedBatch
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store, journal_entry_bytes
 
@@ -42,40 +47,45 @@ JOURNAL_QUOTA_SHARE = 32  # where space is short, the journal gets no more than 
 log = logging.getLogger(__name__)
 
 
-class SealedBatch(NamedTuple):
-    """A batch with the connections that its frames are meant for."""
-
-    batch: Batch
-    wires: Mapping[Node, Wire]
-
-
 class Committed(NamedTuple):
-    """How a commit went: how many of the parts are on disk, and why not the others."""
+    """How a commit went: the parts that are on disk, and why not the others."""
 
-    parts: int
+    numbers: Sequence[int]  # for each part that is on disk: the store's last commit then
+    position: Position  # of the store
     seconds: float
     free: int  # bytes
     full: str = ""
 
 
-def write(disk: Store, relief: Batch | None, parts: Sequence[SealedBatch], state: bytes | None) -> Committed:
-    """Runs in the worker thread. `state`: captured after the last part, and written with all of them."""
+class Work(NamedTuple):
+    """What is to be committed. `state`: captured after the last part, and written with all of them."""
+
+    relief: Batch | None
+    parts: Sequence[SealedBatch]
+    state: bytes | None
+    record_first: bool  # copies get a record before it is on the own disk: no, where that may have no room
+
+
+def write(disk: Store, work: Work) -> Committed:
+    """Runs in the worker thread."""
     started = time.perf_counter()
-    written = 0
+    commit = disk.commit if work.record_first else partial(disk.commit, record_first=False)
+    numbers: list[int] = []
     try:
-        if relief is not None:
-            disk.commit(relief)
-        if state is not None:
-            *before, last = (part.batch for part in parts)
-            disk.commit(last, state, before=before)
-            return Committed(len(parts), time.perf_counter() - started, disk.bytes_free())
-        for part in parts:
-            if part.batch.changes_disk:
-                disk.commit(part.batch)
-            written += 1
+        if work.relief is not None:
+            commit(work.relief)
+        if work.state is not None:
+            *before, last = (part.batch for part in work.parts)
+            commit(last, work.state, before=before)
+            numbers += [disk.position.number] * len(work.parts)
+        else:
+            for part in work.parts:
+                if part.batch.changes_disk:
+                    commit(part.batch)
+                numbers.append(disk.position.number)
     except StoreFullError as error:
-        return Committed(written, time.perf_counter() - started, 0, str(error))
-    return Committed(written, time.perf_counter() - started, disk.bytes_free())
+        return Committed(numbers, disk.position, time.perf_counter() - started, 0, str(error))
+    return Committed(numbers, disk.position, time.perf_counter() - started, disk.bytes_free())
 
 
 def shortage(done: Committed, quota: int, *, is_short: bool) -> str:
@@ -104,94 +114,9 @@ class JournalBounds(NamedTuple):
         return cls(JOURNAL_ENTRIES_MAX, size)
 
 
-class Durable:
-    """What is on disk of each link: which frames say nothing that a crash could undo."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._progress: dict[Node, Progress] = {}
-        self._last: dict[Node, int] = {}
-        for peer, session in endpoint.sessions.items():
-            self._progress[peer] = Progress.of(session)
-            self._last[peer] = session.last
-
-    def note(self, batch: Batch) -> None:
-        for peer in batch.forgotten:
-            self._progress.pop(peer, None)
-            self._last.pop(peer, None)
-        self._progress.update(batch.progress)
-        for peer, sequence, _ in batch.queued:
-            self._last[peer] = sequence
-
-    def last(self, peer: Node) -> int:
-        """The highest number for a peer whose payload is on disk."""
-        return self._last.get(peer, 0)
-
-    def allows(self, peer: Node, frame: Frame) -> bool:
-        """Whether a frame may be sent ahead of the next commit."""
-        match frame:
-            case Data(sequence):
-                return sequence <= self._last.get(peer, 0)
-            case Ack(upto):
-                return upto <= self._received(peer)
-            case Hello(_, _, peer_epoch, received):
-                known = self._progress.get(peer)
-                return known is not None and known.peer_epoch == peer_epoch and received <= known.received
-            case _:
-                return True
-
-    def relief(self) -> Batch | None:
-        """Only what peers have confirmed of what is on disk: it takes no space and gives some."""
-        progress = {}
-        for peer, known in self._progress.items():
-            session = self._endpoint.sessions.get(peer)
-            if session is None or session.peer_epoch != known.peer_epoch:
-                continue
-            first = min(session.first, self._last.get(peer, 0) + 1)
-            if first > known.first:
-                progress[peer] = known._replace(first=first)
-        return Batch.empty()._replace(progress=progress) if progress else None
-
-    def release(self, parts: Sequence[SealedBatch]) -> list[SealedBatch]:
-        """Send what is allowed of parts that are held; returns the parts with what is left of them."""
-        stuck: set[Wire] = set()  # a held Hello holds all that follows it
-        left = []
-        for part in parts:
-            kept = []
-            for peer, frame in part.batch.transmits:
-                wire = part.wires.get(peer)
-                if wire is None:
-                    continue
-                if wire not in stuck and self.allows(peer, frame):
-                    wire.send(frame)
-                    continue
-                kept.append((peer, frame))
-                if isinstance(frame, Hello):
-                    stuck.add(wire)
-            left.append(part._replace(batch=part.batch._replace(transmits=kept)))
-        return left
-
-    def _received(self, peer: Node) -> int:
-        known = self._progress.get(peer)
-        return known.received if known is not None else 0
-
-
-def transmit(part: SealedBatch) -> None:
-    """Send the frames, then hang up: the batch is on disk, or there is no disk."""
-    for peer, frame in part.batch.transmits:
-        wire = part.wires.get(peer)
-        if wire is not None:
-            wire.send(frame)
-    for peer, reason in part.batch.hangups:
-        wire = part.wires.get(peer)
-        if wire is not None:
-            wire.close(reason)
-
-
 class CommitHooks(NamedTuple):
     """What a committer calls: before and after a batch is sealed, when it is on disk, and when the disk has failed."""
 
-    annotate: Callable[[Batch], Batch]
     sealed: Callable[[Batch], bool]  # whether this has led to more that must be sealed at once
     committed: Callable[[Batch], None]
     failed: Callable[[str], None]
@@ -202,12 +127,16 @@ class DiskThread:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.free = store.bytes_free()  # after the last commit
+        self.on_written: Callable[[Position], None] = lambda _: None
         self._worker = ThreadPoolExecutor(1, "disk")
 
-    def write(
-        self, relief: Batch | None, parts: Sequence[SealedBatch], state: bytes | None
-    ) -> asyncio.Future[Committed]:
-        return asyncio.get_running_loop().run_in_executor(self._worker, write, self.store, relief, parts, state)
+    def write(self, work: Work) -> asyncio.Future[Committed]:
+        return asyncio.get_running_loop().run_in_executor(self._worker, write, self.store, work)
+
+    def call(self, function: Callable[[], None]) -> asyncio.Future[None]:
+        """Between commits."""
+        return asyncio.get_running_loop().run_in_executor(self._worker, function)
 
     def close(self) -> None:
         self._worker.shutdown(wait=True)
@@ -227,7 +156,7 @@ class Committer(Feature):
         hooks: CommitHooks,
     ) -> None:
         """To be made when the endpoint is recovered."""
-        self.durable = Durable(endpoint)
+        self.outgoing = OutgoingParts(endpoint, hooks.committed)
         self.shortage = ""  # why publishes are refused; empty: they are not
         self._endpoint = endpoint
         self._links = links
@@ -238,10 +167,10 @@ class Committer(Feature):
         self._alarm = Alarm(endpoint, clock, self.touch)
         self._parts: list[SealedBatch] = []
         self._received_bytes = 0  # since the last part was sealed
-        self._free = store.bytes_free() if store else 0  # bytes, after the last commit
         self._commit: asyncio.Task[None] | None = None
         self._is_flush_due = False
         self._is_snapshot_due = False  # the journal does not tell how the state came about
+        self._is_halted = False
 
     @property
     def is_durable(self) -> bool:
@@ -249,7 +178,23 @@ class Committer(Feature):
 
     @property
     def is_idle(self) -> bool:
-        return not self._is_flush_due and not self._parts and self._commit is None
+        return not self._is_flush_due and not self._parts and self._commit is None and not self.outgoing.awaited
+
+    @property
+    def durable(self) -> Durable:
+        """What lasts: what peers may be told."""
+        return self.outgoing.lasting
+
+    def await_copies(self, on_written: Callable[[Position], None]) -> DiskThread:
+        """From here on nothing is carried out before `outgoing.confirmed` was told its commit.
+
+        `on_written`: called with the position of the store when a commit is on the own disk. Returns the disk, for
+        others to read from.
+        """
+        assert self._disk is not None, "a broker in memory only has no copies"
+        self._disk.on_written = on_written
+        self.outgoing.await_copies(self._disk.store.position.number)
+        return self._disk
 
     def touch(self) -> None:
         """Something has happened at the endpoint: flush at the end of this turn of the loop."""
@@ -272,7 +217,7 @@ class Committer(Feature):
 
     def _seal_part(self) -> bool:
         self._received_bytes = 0
-        batch = self._hooks.annotate(self._endpoint.take_batch())
+        batch = self._endpoint.take_batch()
         self._parts.append(SealedBatch(batch, self._links.wires))
         return self._hooks.sealed(batch)
 
@@ -283,52 +228,56 @@ class Committer(Feature):
 
     def _flush(self) -> None:
         self._is_flush_due = False
-        if self._commit is not None:
-            return  # it flushes again when it is done
+        if self._commit is not None or self._is_halted:
+            return  # a commit flushes again when it is done
         self.seal()
         while self._parts and not (self._disk and self._parts[0].batch.changes_disk):
-            self._carry_out(self._parts.pop(0))
+            self.outgoing.passing(self._parts.pop(0))
         if self._parts and self._disk:
             self._start_commit(self._disk)
 
-    def _carry_out(self, part: SealedBatch) -> None:
-        transmit(part)
-        self._hooks.committed(part.batch)
-
     def _start_commit(self, disk: DiskThread) -> None:
-        parts, relief = tuple(self._parts), self.durable.relief() if self.shortage else None
-        is_due = self._is_snapshot_due or self._is_journal_long(disk.store, parts)
+        parts, relief = tuple(self._parts), self.outgoing.stored.relief() if self.shortage else None
+        is_due = self._is_snapshot_due or self._is_journal_long(disk, parts)
         state, self._is_snapshot_due = self._endpoint.capture() if is_due else None, False
-        self._commit = watched(self._await_commit(disk.write(relief, parts, state), snapshot=state is not None))
+        work = Work(relief, parts, state, record_first=not self.shortage)
+        self._commit = watched(self._await_commit(disk, work))
 
-    def _is_journal_long(self, store: Store, parts: Sequence[SealedBatch]) -> bool:
-        new = [entry for part in parts for entry in part.batch.journal]
-        bounds = JournalBounds.of(store.state_bytes, self._settings().limits.data_bytes, self._free)
+    def _is_journal_long(self, disk: DiskThread, parts: Sequence[SealedBatch]) -> bool:
+        store, new = disk.store, [entry for part in parts for entry in part.batch.journal]
+        bounds = JournalBounds.of(store.state_bytes, self._settings().limits.data_bytes, disk.free)
         size = store.journal_bytes + sum(map(journal_entry_bytes, new))
         return store.journal_length + len(new) > bounds.entries or size > bounds.bytes
 
-    async def _await_commit(self, work: asyncio.Future[Committed], *, snapshot: bool) -> None:
+    async def _await_commit(self, disk: DiskThread, work: Work) -> None:
+        snapshot = work.state is not None
         try:
-            done = await work
+            done = await disk.write(work)
         except Exception as error:  # noqa: BLE001 - StoreBrokenError or worse: nothing is safe from here on
-            self._hooks.failed(f"the data directory has failed: {error}")
+            self.fail(f"the data directory has failed: {error}")
             return
-        self._free = done.free
+        if self._is_halted:
+            return
+        disk.free = done.free
         self._counters.commits += 1
         self._counters.commit_seconds += done.seconds
         self._counters.snapshots += snapshot and not done.full
-        for part in self._parts[: done.parts]:
-            self.durable.note(part.batch)
-            self._carry_out(part)
-        del self._parts[: done.parts]
+        written, self._parts = self._parts[: len(done.numbers)], self._parts[len(done.numbers) :]
+        for part, number in zip(written, done.numbers, strict=True):
+            self.outgoing.written(part, number)
+        disk.on_written(done.position)
         self._note_space(shortage(done, self._settings().limits.data_bytes, is_short=bool(self.shortage)))
         if done.full:
             self._is_snapshot_due |= snapshot
             self.seal()
-            self._parts = self.durable.release(self._parts)
+            self._parts = self.outgoing.release(self._parts)
             await asyncio.sleep(FULL_RETRY_SECONDS)
         self._commit = None
         self._flush()
+
+    def fail(self, reason: str) -> None:
+        """Nothing is safe from here on."""
+        self._hooks.failed(reason)
 
     def _note_space(self, short: str) -> None:
         if short and not self.shortage:
@@ -343,12 +292,21 @@ class Committer(Feature):
         self._flush()
         while self._commit is not None and not self._commit.done():
             await asyncio.wait([self._commit])
+        await self.outgoing.all_confirmed()
+
+    def halt(self) -> None:
+        """Nothing more is committed or carried out: another machine runs this broker."""
+        self._is_halted = True
+        self._alarm.end()
 
     def close(self) -> None:
         if self._disk is not None:
             self._disk.close()
 
     # As a feature --------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        self.outgoing.tick()
 
     def refuse_publish(self) -> str:
         return self.shortage

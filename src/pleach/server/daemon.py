@@ -16,12 +16,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import FRAME_BYTES_MAX, STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
+from pleach.core.links.frames import ENQUIRY, STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
 from pleach.errors import AccessError, PleachError, SettingsError, TlsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
+from pleach.net.enquiry import answer_enquiry
 from pleach.net.own_tls import own_tls
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
@@ -34,20 +35,19 @@ from pleach.server.http.routes import Route
 from pleach.server.http.server import AdminServer, site_of
 from pleach.server.links import Port
 from pleach.server.logs import set_log_level
-from pleach.server.node import BrokerNode
-from pleach.server.opening import open_store
+from pleach.server.node import EXIT_DEPOSED, BrokerNode
+from pleach.server.opening import OpenedStore, open_store
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import RELOADABLE, BrokerSettings
-from pleach.server.standby.links import MemberLinks
+from pleach.server.standby.primary_seat import PrimarySeat
 
 DIAL_TIMEOUT_SECONDS = 5.0
 STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
 TICKS_PER_HEARTBEAT = 2
 LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 EXIT_FORCED = 1
-PEER_FRAME_BYTES_MAX = 256 * 1_048_576  # where brokers heal: a testimony has all that a dead broker did not confirm
 
 log = logging.getLogger(__name__)
 
@@ -72,12 +72,16 @@ class Daemon:
         reload: Callable[[], BrokerSettings],
         on_ready: Callable[[BrokerReady], None],
         routes: Sequence[Route] = (),
-        members: MemberLinks | None = None,
+        seat: PrimarySeat | None = None,
+        opened: OpenedStore | None = None,
     ) -> None:
-        """`routes`: what else the admin port serves. `members`: takes machines that hold copies; None: there are none."""
+        """`routes`: what else the admin port serves.
+
+        `seat`: of a broker that has copies on other machines; `opened`: its store, if it is open already.
+        """
         self._reload = reload
         self._routes = routes
-        self._members = members
+        self._members = seat.links if seat is not None else None
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._is_asked_to_stop = False
@@ -85,13 +89,17 @@ class Daemon:
         self._servers: list[asyncio.Server] = []
         self._all_gone = asyncio.Event()  # no peer is connected any more
         self.connections = ConnectionTable()
-        store, epoch = open_store(settings)
+        store, epoch, view = opened or open_store(settings, seat)
         try:
-            self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial)
+            self.node = BrokerNode(
+                settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial, seat=seat
+            )
         except PleachError:  # settings that name unusable files, for example
             if store is not None:
                 store.close()
             raise
+        if view is not None:
+            self.node.directory.view = view
 
     @property
     def _security(self) -> TransportSecurity | None:
@@ -118,7 +126,9 @@ class Daemon:
         is_fatal = self._exit_code != 0
         for stop in features.hooks(Feature.stop):
             await stop(is_fatal=is_fatal)
-        if not is_fatal:
+        if self._exit_code == EXIT_DEPOSED:
+            await self._give_up()
+        elif not is_fatal:
             await self._leave()
             self.node.committer.close()
         if ring is not None and ring.refusal is not None:
@@ -148,9 +158,7 @@ class Daemon:
         )
 
     def _handlers(self, port: Port, on_made: Callable[[Connection], None] = lambda _: None) -> Handlers:
-        is_healing = self.node.settings.heal is not None
-        largest = PEER_FRAME_BYTES_MAX if is_healing and port is Port.PEERS else FRAME_BYTES_MAX
-        return Handlers(partial(self._frame, port), self._lost, on_made, on_data=self._data, frame_bytes_max=largest)
+        return Handlers(partial(self._frame, port), self._lost, on_made, on_data=self._data)
 
     async def _open(self, key: str, text: str, listener: Listener) -> str:
         """Open a port; returns the address that it has."""
@@ -203,6 +211,9 @@ class Daemon:
             self.connections.set(connection, ConnectionRole(RoleKind.METER))
             connection.send(ANSWER)
             connection.close("measured")
+        elif hello.role == ENQUIRY:
+            self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+            answer_enquiry(connection, hello.wants, self.node.directory.whereabouts(hello.wants, port))
         elif hello.role == STANDBY and port is Port.PEERS:
             self._take_member(connection, hello)
         elif hello.role == READER and port is Port.CLIENTS:
@@ -372,6 +383,23 @@ class Daemon:
         elif not self._stop.is_set():
             log.info("%s", reason)
         self._stop.set()
+
+    def depose(self, reason: str) -> None:
+        """Another machine runs this broker: nothing more is committed, confirmed or sent here."""
+        log.warning("%s", reason)
+        self._exit_code = EXIT_DEPOSED
+        self.node.committer.halt()
+        self._stop.set()
+
+    async def _give_up(self) -> None:
+        """End all but the connections with machines, and close the store: others may open it."""
+        await end_listening(self._servers)
+        reason = f"{self.node.broker.name} runs on another machine"
+        for connection in self.connections:
+            if self.connections.role_of(connection).role is not RoleKind.MEMBER:
+                connection.send(Bye(ByeReason.LEAVING, reason))
+                connection.close(reason)
+        await asyncio.to_thread(self.node.committer.close)
 
     async def _leave(self) -> None:
         await end_listening(self._servers)

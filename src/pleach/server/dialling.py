@@ -7,6 +7,8 @@ Rule 1: the directory is asked for whom to dial, and where, before each attempt:
 Rule 2: a link that both sides are done with is not dialled. A link that only this side is done with is dialled for a
         while, so that the other side can say that it is done as well: it may be gone.
 Rule 3: a link that was given up is dialled again as soon as something is queued for it.
+Rule 4: where a broker that has standbys does not answer soon, others are asked where it is. It is dialled more often
+        than others: it may be back within a second, elsewhere.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Coroutine
 from random import SystemRandom
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pleach.core.links.batch import Batch
 from pleach.core.messages import Node
@@ -25,13 +27,20 @@ from pleach.server.feature import Feature
 from pleach.server.peer_directory import PeerDirectory
 
 DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
+REPLICATED_DIAL_SECONDS_MAX = 0.3  # to a broker that has standbys
+ASK_AFTER_SECONDS = 0.2  # without an answer at the address that is known
 GONE_SECONDS = 300.0  # a link that only this side is done with is not dialled for longer, if nobody answers
 STABLE_SECONDS = 1.0  # a connection that lasted this long was a good one: the next attempt comes quickly again
 
-Dial: TypeAlias = Callable[[Node, str], Awaitable[bool]]  # one attempt at an address: whether there is a connection
+Dial: TypeAlias = Callable[[Node, str], Coroutine[Any, Any, bool]]  # one attempt: whether there is a connection
+Find: TypeAlias = Callable[[Node], Awaitable[str]]  # a broker's address by what others know; empty: they know no more
 
 log = logging.getLogger(__name__)
 chance = SystemRandom()
+
+
+async def nobody_knows(_broker: Node) -> str:
+    return ""
 
 
 class Dialling(Feature):
@@ -41,12 +50,14 @@ class Dialling(Feature):
         links: Container[Node],
         dial: Dial,
         *,
+        find: Find = nobody_knows,
         gone_seconds: float = GONE_SECONDS,
     ) -> None:
         """`links`: peers that are connected."""
         self._directory = directory
         self._links = links
         self._dial = dial
+        self._find = find
         self._gone_seconds = gone_seconds
         self._is_started = False
         self._unlinked: dict[Node, asyncio.Event] = {}  # of each that is dialled: set while there is no connection
@@ -106,8 +117,23 @@ class Dialling(Feature):
             if is_linked and time.monotonic() - since > STABLE_SECONDS:
                 delay = DIAL_SECONDS_MIN
             await asyncio.sleep(delay * chance.uniform(0.5, 1.5))
-            delay = min(2 * delay, DIAL_SECONDS_MAX)
+            is_replicated = self._directory.hosts_of(peer)
+            delay = min(2 * delay, REPLICATED_DIAL_SECONDS_MAX if is_replicated else DIAL_SECONDS_MAX)
 
     async def _attempt(self, peer: Node) -> bool:
         address = self._directory.to_dial().get(peer)
-        return address is not None and await self._dial(peer, address)  # without one the task is about to end
+        if address is None:
+            return False  # the task is about to end
+        if not self._directory.hosts_of(peer):
+            return await self._dial(peer, address)
+        usual = asyncio.create_task(self._dial(peer, address))
+        try:
+            await asyncio.wait([usual], timeout=ASK_AFTER_SECONDS)
+            if usual.done() and usual.result():
+                return True
+            found = await self._find(peer)
+            if not usual.done() and found in ("", address):
+                return await usual
+        finally:
+            usual.cancel()
+        return peer in self._links or (bool(found) and await self._dial(peer, found))

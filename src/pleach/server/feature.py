@@ -1,6 +1,6 @@
 """Features of a broker process, and the hooks that they have in it.
 
-A feature is whatever watches or steers a broker from beside it: limits, absent clients, healing, probes, leases, the
+A feature is whatever watches or steers a broker from beside it: limits, absent clients, reports, probes, leases, the
 ring … It overrides the hooks that it needs, and is given the parts that it needs (endpoint, directory, links,
 counters), never the node. assemble.py has the list of them.
 
@@ -18,7 +18,7 @@ from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 from pleach.core.effects import Effect, Passed
 from pleach.core.events.filter import Filter
 from pleach.core.links.batch import Batch
-from pleach.core.links.frames import ByeReason, Frame, Hello
+from pleach.core.links.frames import Bye, ByeReason, Frame, Hello
 from pleach.core.messages import Message, Node
 from pleach.core.messages.runs import Run
 from pleach.server.links import Port
@@ -36,6 +36,9 @@ class HelloRefusal(NamedTuple):
     reason: str
     is_at_work: bool = False  # of FENCED: the newer broker is connected here
     view: int = 0  # of FENCED: the newer view that is known; 0: its epoch is newer
+
+    def bye(self, address: str = "") -> Bye:
+        return Bye(self.why, self.reason, address=address, is_at_work=self.is_at_work, view=self.view)
 
 
 class Feature:
@@ -67,8 +70,8 @@ class Feature:
         """Why no event is accepted from clients just now; empty: they are accepted."""
         return ""
 
-    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
-        """Why these further subscriptions or advertisements are not accepted just now; empty: they are accepted."""
+    def refuse_name(self, sender: Node, wanted: Filter) -> str:
+        """Why a further subscription or advertisement is not accepted just now; empty: it is accepted."""
         return ""
 
     def message_received(self, sender: Node, message: Message) -> None:
@@ -89,10 +92,6 @@ class Feature:
         return effects
 
     # Batches
-
-    def annotate(self, batch: Batch) -> Batch:
-        """Add what is to be written to disk with a batch, before it is sealed."""
-        return batch
 
     def sealed(self, batch: Batch) -> bool:
         """A batch was sealed; whether this has led to more that must be sealed at once."""
@@ -139,7 +138,6 @@ class Features:
         self._features = tuple(features)
         self.connected = self.hooks(Feature.connected)
         self.disconnected = self.hooks(Feature.disconnected)
-        self.annotate = self.hooks(Feature.annotate)
         self.sealed = self.hooks(Feature.sealed)
         self.committed = self.hooks(Feature.committed)
         self.before_tick = self.hooks(Feature.before_tick)

@@ -15,13 +15,11 @@ from typing import get_args
 
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Passed, Send
-from pleach.core.events.filter import Filter
 from pleach.core.messages import (
     CLIENT_REQUESTS,
     OPERATOR,
     Advertise,
     Attach,
-    Bereaved,
     Deliver,
     Detach,
     Farewell,
@@ -37,15 +35,11 @@ from pleach.core.messages import (
     Publish,
     PublishRefused,
     Rejudge,
-    Returning,
     Seek,
     Sought,
-    StandFor,
     Subscribe,
-    wire_tag,
 )
 from pleach.core.messages.runs import Run
-from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.clients import refusal
 from pleach.errors import ProtocolError
@@ -55,14 +49,11 @@ from pleach.server.settings import NAME_BYTES_MAX
 
 # From operators, at this broker's own port for them, and from its driver. No broker asks another one by `Seek`, as
 # machines in the simulator do: operators ask the broker where a request begins (http/operations.py).
-FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved, Permit, Rejudge))
+FROM_ITS_DRIVER: frozenset[type] = frozenset((Permit, Rejudge))
 NOT_FROM_PEERS: frozenset[type] = FROM_ITS_DRIVER | frozenset(
     (*get_args(OperatorRequest), *get_args(HostingRequest), Seek, Sought, Presence)
 )
-FROM_CLIENTS: frozenset[type] = (CLIENT_REQUESTS | {Farewell, Halted, Returning}) - FROM_ITS_DRIVER
-
-
-RETURNING_TAG = bytes([wire_tag(Returning)])  # the second byte of such a message (codec.py)
+FROM_CLIENTS: frozenset[type] = (CLIENT_REQUESTS | {Farewell, Halted}) - FROM_ITS_DRIVER
 
 
 class Gate:
@@ -84,7 +75,7 @@ class Gate:
         """
         self._is_client = is_client
         self._refuse_publish = features.hooks(Feature.refuse_publish)
-        self._refuse_names = features.hooks(Feature.refuse_names)
+        self._refuse_name = features.hooks(Feature.refuse_name)
         self._received = features.hooks(Feature.message_received)
         self._handled = features.hooks(Feature.message_handled)
         self._run_received = features.hooks(Feature.run_received)
@@ -130,10 +121,9 @@ class Gate:
                 return [Send(sender, PublishRefused(event.id, reason))]
             case Publish():
                 self.publishers[sender] = None
-            case Subscribe() | Advertise() | Returning() if reason := self._why_not(sender, message):
-                requests = _requests_of(message)
-                self._clients.names_refused += len(requests)
-                return [refusal(sender, request, reason) for request in requests]
+            case Subscribe() | Advertise() if reason := self._why_not(sender, message):
+                self._clients.names_refused += 1
+                return [refusal(sender, message, reason)]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
         return self._route(sender, message, now) if message.events else self.broker.handle(sender, message, now=now)
@@ -183,12 +173,6 @@ class Gate:
             effects = rewrite(effects, now)
         return effects
 
-    def refuse_payload(self, payload: bytes) -> str:
-        """Why a message is not decoded: many filters take long to parse, also those of one that is refused."""
-        if payload[1:2] != RETURNING_TAG or ((stand_in := self.broker.machine(StandIn)) and stand_in.has_asked):
-            return ""
-        return f"Returning: no client was asked to return to {self.name}"
-
     # Refusals ------------------------------------------------------------------------------------------------
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:
@@ -196,24 +180,19 @@ class Gate:
         match message:
             case Publish() if _first(self._refuse_publish):
                 return False
-            case Subscribe() | Advertise() | Returning() if self._why_not(sender, message):
+            case Subscribe() | Advertise() if self._why_not(sender, message):
                 return False
             case _:
                 return self.broker.is_changed_by(sender, message)
 
-    def _why_not(self, sender: Node, message: Subscribe | Advertise | Returning) -> str:
-        """Why nothing can be subscribed or advertised under the names of a message; empty where it can."""
-        if isinstance(message, Returning) and not ((stand_in := self.broker.machine(StandIn)) and stand_in.has_asked):
-            return ""  # the broker refuses all of it
-        added: list[Filter] = []
-        for request in _requests_of(message):
-            layer, name = _named(request)
-            if len(name.encode()) > NAME_BYTES_MAX:
-                return f"its name is longer than {NAME_BYTES_MAX} bytes"
-            if not self.broker.sessions.holds(layer, sender, name, request.filter):
-                added.append(request.filter)
-        # What is here takes no room, and is confirmed again.
-        return next((reason for refuse in self._refuse_names if (reason := refuse(sender, added))), "") if added else ""
+    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
+        """Why nothing can be subscribed or advertised under this name; empty where it can."""
+        layer, name = _named(message)
+        if len(name.encode()) > NAME_BYTES_MAX:
+            return f"its name is longer than {NAME_BYTES_MAX} bytes"
+        if self.broker.sessions.holds(layer, sender, name, message.filter):
+            return ""  # what is here takes no room, and is confirmed again
+        return next((reason for refuse in self._refuse_name if (reason := refuse(sender, message.filter))), "")
 
     # Peers and state -----------------------------------------------------------------------------------------
 
@@ -238,14 +217,6 @@ class Gate:
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
-
-
-def _requests_of(message: Subscribe | Advertise | Returning) -> Sequence[Subscribe | Advertise]:
-    """What a message asks for; a client that returns asks for all that it had."""
-    if not isinstance(message, Returning):
-        return [message]
-    subscriptions = [Subscribe(name, wanted) for name, wanted in message.subscriptions.items()]
-    return [*subscriptions, *(Advertise(name, wanted) for name, wanted in message.advertisements.items())]
 
 
 def _named(request: Subscribe | Advertise) -> tuple[Layer, str]:

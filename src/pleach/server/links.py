@@ -52,7 +52,6 @@ class PeerLink:
     wire: Wire
     port: Port
     is_dialled: bool
-    role: str = ""  # in its Hello
     paused_by: set[Pause] = field(default_factory=set)  # not read from while there is a reason
     read_until: float = 0.0  # not paused before, by pressure
 

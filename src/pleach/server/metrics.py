@@ -56,11 +56,6 @@ class RebuildCounters(msgspec.Struct):
     rebuild_musters: Annotated[int, "Times that the root asked who is late in a round, as received here."] = 0
 
 
-class HealCounters(msgspec.Struct):
-    stand_ins_started: Annotated[int, "Neighbours that were dead for good and got a stand-in from this broker."] = 0
-    bereavements: Annotated[int, "Neighbours of which this broker has testified to a stand-in."] = 0
-
-
 class ImproveCounters(msgspec.Struct):
     improve_bulletins: Annotated[int, "Bulletins that this broker sent, for others to find better links."] = 0
     improve_motions: Annotated[int, "Links that this broker proposed."] = 0
@@ -96,7 +91,6 @@ class Counters:
         self.door = DoorCounters()
         self.leases = LeaseCounters()
         self.rebuilds = RebuildCounters()
-        self.heal = HealCounters()
         self.improve = ImproveCounters()
         self.disk = DiskCounters()
         self.frames = FrameCounters()
@@ -142,6 +136,13 @@ GAUGES = {
     "pleach_remote_entries": Gauge("Subscriptions held for neighbours."),
     "pleach_lease_away": Gauge("Peers that are away: their entries do not expire.", default=(MetricSample(0),)),
     "pleach_rebuild_last_round_seconds": Gauge("How long ago the last round began."),
+    "pleach_standby_view": Gauge("The number of the view whose primary this broker is."),
+    "pleach_standby_copies": Gauge("Copies of the data directory that follow, this broker's own among them."),
+    "pleach_standby_covered": Gauge("Whether all copies and votes are there that are wanted, and the copies follow."),
+    "pleach_standby_majority": Gauge("Whether a majority of the view answers, so that others can be chosen."),
+    "pleach_standby_waiting_seconds": Gauge("How long the oldest commit waits that is not at every copy."),
+    "pleach_standby_behind_records": Gauge("Commits that a copy does not have yet.", "machine"),
+    "pleach_standby_behind_bytes": Gauge("Bytes of the commits that a copy does not have yet.", "machine"),
     "pleach_certificate_expiry_days": Gauge("Days until the broker's own certificate expires."),
     "pleach_improve_reach_milliseconds": Gauge("Measured delay to a broker, one way.", "broker"),
 }

@@ -22,7 +22,7 @@ from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, 
 from pleach.core.links.session import Session, SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
 from pleach.core.standby.views import ViewNumber
-from pleach.server.admission import Admission, malformed
+from pleach.server.admission import Admission
 from pleach.server.assemble import features_of, first_broker
 from pleach.server.broker_names import BrokerNames
 from pleach.server.committer import CommitHooks, Committer
@@ -31,7 +31,6 @@ from pleach.server.feature import Feature
 from pleach.server.gate import Gate
 from pleach.server.links import LinkTable, PeerLink, Port, Wire
 from pleach.server.metrics import Counters
-from pleach.server.neighbour_reports import NeighbourReports
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
@@ -39,9 +38,11 @@ from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.replication import Replication
 from pleach.server.store import Store
 
-EXIT_DISK, EXIT_FENCED = 70, 71
+EXIT_DISK, EXIT_FENCED, EXIT_DEPOSED = 70, 71, 73
 BESIDE_SESSIONS = (Probe, Aside)  # frames for features only
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,12 @@ class BrokerNode:
         clock: Callable[[], float],
         on_end: Callable[[int, str], None],
         dial: Dial | None = None,
+        seat: PrimarySeat | None = None,
     ) -> None:
-        """`on_end`: called with an exit code and the reason when the process must end. `dial`: connects to a peer."""
+        """`on_end`: called with an exit code and the reason when the process must end. `dial`: connects to a peer.
+
+        `seat`: of a broker that has copies on other machines.
+        """
         self.settings = settings
         self.counters = Counters()
         self.broker = broker = first_broker(settings)
@@ -84,9 +89,10 @@ class BrokerNode:
             lambda: self.settings,
             clock,
         )
-        self.features = features_of(parts, store, dial, lambda reason: on_end(0, reason))
+        self.features = features_of(parts, dial, lambda reason: on_end(0, reason), seat)
+        if (replication := self.features.get(Replication)) is not None:
+            self.on_overtaken = replication.overtaken
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
-        self.endpoint.refuse_payload = self.gate.refuse_payload
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
             stabilising.tick(clock())  # nobody is connected yet
@@ -96,13 +102,10 @@ class BrokerNode:
         now = self.clock()
         if store is None:
             self.endpoint.perform(self.gate.resume(now=now), now=now)
-            self.directory.take_place(now)
             return
         journal = recover(self.endpoint, store, now=now)
         if store.state_bytes:
             self.directory.report_ignored_settings()
-        else:
-            self.directory.take_place(now)
         batch = self.endpoint.take_batch()
         self.operations.recall(journal, batch.concluded)
         self.directory.forget_clients()
@@ -110,7 +113,7 @@ class BrokerNode:
 
     def _make_committer(self, store: Store | None) -> Committer:
         failed = lambda reason: self._on_end(EXIT_DISK, reason)  # noqa: E731
-        hooks = CommitHooks(self._annotate, self._sealed, self._committed, failed)
+        hooks = CommitHooks(self._sealed, self._committed, failed)
         counters, settings = self.counters.disk, lambda: self.settings
         return Committer(self.endpoint, self.links, store, counters, settings=settings, clock=self.clock, hooks=hooks)
 
@@ -121,10 +124,8 @@ class BrokerNode:
         peer = hello.node
         refusal = self._admission.refusal(hello, port)
         if refusal is not None:
-            address = self.features[NeighbourReports].address_of(hello.wants)
-            wire.send(
-                Bye(refusal.why, refusal.reason, address=address, is_at_work=refusal.is_at_work, view=refusal.view)
-            )
+            found = self.directory.whereabouts(hello.wants, port) if refusal.why is ByeReason.ELSEWHERE else None
+            wire.send(found.bye(hello.wants) if found is not None else refusal.bye())
             wire.close(refusal.reason)
             return refusal.reason
         if port is Port.PEERS:
@@ -134,7 +135,7 @@ class BrokerNode:
             reason = f"a newer {peer} has come to {self.broker.name}"
             self.links[peer].wire.send(Bye(ByeReason.FENCED, reason, is_at_work=True, view=hello.view))
         self.directory.accepted(hello, port)
-        self._take_over(peer, PeerLink(wire, port, is_dialled=False, role=hello.role))
+        self._take_over(peer, PeerLink(wire, port, is_dialled=False))
         self.receive(peer, wire, hello)
         return ""
 
@@ -187,18 +188,11 @@ class BrokerNode:
 
     def _is_sound(self, hello: Hello, link: PeerLink) -> bool:
         """Check a Hello also where it is the answer on a connection that was dialled, or the second one."""
-        known = self.directory.view_of(hello.node) if link.port is Port.PEERS else 0
-        if reason := malformed(hello, link.port):
-            bye = Bye(ByeReason.REFUSED, reason)
-        elif hello.view < known:
-            bye = Bye(ByeReason.FENCED, f"view {known} of {hello.node} is known to {self.broker.name}", view=known)
-        else:
-            bye = None
-        if bye is not None:
-            link.wire.send(bye)
-            link.wire.close(bye.reason)
+        refusal = self._admission.flaw(hello, link.port)
+        if refusal is not None:
+            link.wire.send(refusal.bye())
+            link.wire.close(refusal.reason)
             return False
-        link.role = hello.role
         if link.is_dialled:
             self.directory.hello_received(hello)
         return True
@@ -242,11 +236,6 @@ class BrokerNode:
         self.committer.touch()
 
     # Batches -------------------------------------------------------------------------------------------------
-
-    def _annotate(self, batch: Batch) -> Batch:
-        for annotate in self.features.annotate:
-            batch = annotate(batch)
-        return batch
 
     def _sealed(self, batch: Batch) -> bool:
         for _, reason in batch.fenced:

@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
-import os
 import time
+from typing import NamedTuple
 
+from pleach.core.standby.views import View
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
 from pleach.server.reader_tokens import new_secret
 from pleach.server.settings import BrokerSettings
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.registers import RegisterFile, broker_folder, display
 from pleach.server.store import Store
 
 
-def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
-    """The store, if there is a data directory, and the epoch: without one, each start is a new epoch."""
-    epoch = settings.stand_in.epoch if settings.stand_in else time.time_ns()
+class OpenedStore(NamedTuple):
+    store: Store | None  # None: in memory only
+    epoch: int
+    view: View | None = None  # of a broker that had standbys, and has none any more: peers refuse older ones
+
+
+def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> OpenedStore:
+    """The store, if there is a data directory, and the epoch: without one, each start is a new epoch.
+
+    `seat`: of a broker that has copies: it is told of all that is written.
+    """
+    epoch = time.time_ns()
     if not settings.data_dir:
-        return None, epoch
-    crash_hook = CrashHook.from_environment(os.environ)
+        return OpenedStore(None, epoch)
+    view = _former_view(settings) if seat is None else None
+    crash_hook = CrashHook.of(settings.name)
     kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
     if crash_hook is not None and isinstance(store, CrashingStore):
         store.crash_hook = crash_hook
-    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
-        store.close()
-        raise SettingsError("stand_in.epoch", f"{settings.data_dir} has another epoch", "give an empty directory")
+    if seat is not None:
+        seat.opened(store)
     lasting = settings.lasting
     for key, value in store.made_with({**lasting, **new_secret()}).items():
         if lasting.get(key, value) != value:
             store.close()
             remedy = f"set it to that, or move {settings.data_dir} away: the broker then starts without memory"
             raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
-    return store, store.epoch
+    return OpenedStore(store, store.epoch, view)
+
+
+def _former_view(settings: BrokerSettings) -> View | None:
+    """Raises SettingsError where others could run this broker: it would confirm what they do not have."""
+    folder = broker_folder(settings.data_dir, settings.name)
+    register = RegisterFile(folder).load()
+    if register is None or len(register.view.members) == 1:
+        return register.view if register is not None else None
+    members = ", ".join(map(display, register.view.members))
+    remedy = f"give it again (--copies 2), or delete {folder} once no other machine has a copy"
+    raise SettingsError("standby", f"it is missing, and {settings.name} has copies or votes at {members}", remedy)

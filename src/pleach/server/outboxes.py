@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple, Self
+from itertools import chain, islice
+from typing import NamedTuple, Self, TypeAlias
 
 import msgspec
 
@@ -42,18 +42,21 @@ def decode_recipients(data: bytes) -> list[tuple[int, int]]:
     return _recipients.decode(data)
 
 
+SessionRow: TypeAlias = tuple[int, Node, int, int, int, int]  # the columns of `sessions`
+
+
 class OutboxChange(NamedTuple):
     """What a batch does to sessions and outbox."""
 
-    sessions: list[tuple[int, Node, int, int, int, int]]
-    sessions_added: int  # how many of them are not on disk yet
+    joined: list[SessionRow]  # sessions that are not on disk yet
+    sessions: list[SessionRow]
     confirmed: Counter[int]  # rows of the outbox, each with how many recipients have confirmed it now
     finished: list[int]  # those that nobody waits for any more
     rows: list[Row]
     queued: list[tuple[Node, int]]  # who waits for which row, in order
     rewritten: list[tuple[Node, int, int]]  # who waits for which row now, under which sequence
     forgotten: dict[Node, int]  # sessions that end, by peer
-    sequence_floor: int  # beyond all that was ever queued for them
+    sequence_floor: int  # beyond all that was ever queued for forgotten sessions, these among them
 
 
 @dataclass(slots=True)
@@ -75,11 +78,15 @@ class Outboxes:
         self._unconfirmed: Counter[int] = Counter()  # recipients of each row that have not confirmed it
         self._next_row = 1
         self._next_session = 1
+        self._sequence_floor = 1
 
     @classmethod
-    def of(cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]]) -> Self:
+    def of(
+        cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]], sequence_floor: int = 1
+    ) -> Self:
         """From the disk. A row may list forgotten sessions: a later one of the same number counts from beyond."""
         outboxes = cls()
+        outboxes._sequence_floor = sequence_floor
         outboxes._peers = {peer: Backlog(session, first, is_on_disk=True) for session, peer, first in sessions}
         by_session = {waiting.session: waiting for waiting in outboxes._peers.values()}
         outboxes._next_session = max(by_session, default=0) + 1
@@ -96,14 +103,14 @@ class Outboxes:
 
     def plan(self, batch: Batch) -> OutboxChange:
         """What the batch will change. Nothing changes yet, as the disk may be full; but session numbers stay given."""
-        sessions: list[tuple[int, Node, int, int, int, int]] = []
+        joined: list[SessionRow] = []
+        sessions: list[SessionRow] = []
         rows: list[int] = []
-        added = 0
         for peer, (_, peer_epoch, received, first, peer_view) in batch.progress.items():
             waiting = self._peers.get(peer) or self._admit(peer)
             reached = max(first, waiting.first)  # an older batch may come late, after confirmations went ahead of it
-            sessions.append((waiting.session, peer, peer_epoch, received, reached, peer_view))
-            added += not waiting.is_on_disk
+            row = (waiting.session, peer, peer_epoch, received, reached, peer_view)
+            (sessions if waiting.is_on_disk else joined).append(row)
             rows.extend(islice(waiting.rows, reached - waiting.first))
         forgotten, floor = self._forgotten(batch)
         rows.extend(row for peer in forgotten for row in self._peers[peer].rows)
@@ -112,7 +119,7 @@ class Outboxes:
         rows.extend(self._peers[peer].row(sequence) for peer, sequence, _ in rewritten)
         confirmed = Counter(rows)
         finished = [row for row, count in confirmed.items() if count == self._unconfirmed[row]]
-        return OutboxChange(sessions, added, confirmed, finished, placed, queued, rewritten, forgotten, floor)
+        return OutboxChange(joined, sessions, confirmed, finished, placed, queued, rewritten, forgotten, floor)
 
     def _rewritten(self, batch: Batch, placed: list[Row]) -> list[tuple[Node, int, int]]:
         """A rewritten payload is a new row; a later row stands for what an earlier one says of the same sequence."""
@@ -130,7 +137,7 @@ class Outboxes:
         known = {peer: self._peers[peer] for peer in batch.forgotten if peer in self._peers}
         assert not known.keys() & batch.progress.keys(), "forgotten, and back in the same batch"
         ends = [waiting.first + len(waiting.rows) + 1 for waiting in known.values()]
-        return {peer: waiting.session for peer, waiting in known.items()}, max(ends, default=1)
+        return {peer: waiting.session for peer, waiting in known.items()}, max([self._sequence_floor, *ends])
 
     def _admit(self, peer: Node) -> Backlog:
         waiting = self._peers[peer] = Backlog(self._next_session)
@@ -156,7 +163,7 @@ class Outboxes:
         """The change is on the disk."""
         for peer, sequence, row in change.rewritten:
             self._peers[peer].rows[sequence - self._peers[peer].first] = row
-        for _, peer, _, _, first, _ in change.sessions:
+        for _, peer, _, _, first, _ in chain(change.joined, change.sessions):
             waiting = self._peers[peer]
             for _ in range(min(first - waiting.first, len(waiting.rows))):
                 waiting.rows.popleft()
@@ -172,3 +179,4 @@ class Outboxes:
         for each in change.rows:
             self._unconfirmed[each.id] = len(each.recipients)
         self._next_row += len(change.rows)
+        self._sequence_floor = change.sequence_floor

@@ -4,29 +4,42 @@ Rule 1: the tree is the machine's: a data directory wins over the neighbours tha
         the first start of a broker.
 Rule 2: the address in the settings wins, so that a broker that has moved can be found again; else the one from the
         reconfiguration that made the link.
+Rule 3: of a broker that was promoted on another machine, what it has told wins over both. A broker that was promoted
+        itself dials all its neighbours: those that used to dial it do not know where it is.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import BROKER, GUARDED, STAND_IN, Hello
+from pleach.core.links.frames import Hello
 from pleach.core.links.upkeep import LinkPhase
-from pleach.core.messages import Node, StandFor
-from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
+from pleach.core.messages import Node
+from pleach.core.overlay.locations import KnownLocations
 from pleach.core.standby.views import View, ViewNumber
 from pleach.net.addresses import BrokerAddresses
+from pleach.net.enquiry import Whereabouts, newest
 from pleach.server.links import LinkTable, Port
 from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.settings import BrokerSettings
+from pleach.server.standby.registers import display
 
 ADDRESS_CHARACTERS_MAX = 512
+FALLBACKS_TOLD_MAX = 8
 EXPECTED_MAX = 64
 
 log = logging.getLogger(__name__)
+
+
+class BrokerTerm(NamedTuple):
+    """Of two brokers of one name, the one with the higher term counts."""
+
+    epoch: int = 0  # of its store
+    view: ViewNumber = 0  # 0: it has no standbys
 
 
 class PeerDirectory:
@@ -40,13 +53,16 @@ class PeerDirectory:
     ) -> None:
         self._broker = broker
         self._endpoint = endpoint
+        known = broker.machine(KnownLocations)
+        assert known is not None, "every broker process has it"
+        self.known = known  # where other brokers are
         self._links = links
         self._settings = settings
         self.tokens = tokens
         self.places = BrokerAddresses()  # where this broker is found
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
-        self.mates: dict[Node, str] = {}  # addresses of stand-ins that are to be neighbours of this one
+        self.ask_host: Callable[[Node, Port], Whereabouts | None] = lambda *_: None  # what this machine's host knows
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -56,12 +72,6 @@ class PeerDirectory:
             told.client_advertise or client, told.advertise or peer, told.admin_advertise or admin
         )
         self._broker.listens_at(self.places.peer, self.places.client, self._endpoint.epoch)
-
-    def take_place(self, now: float) -> None:
-        """At the first start of a stand-in: take the place of the dead broker."""
-        settings = self._settings()
-        if settings.stand_in is not None:
-            self._endpoint.request(StandFor(settings.all_neighbours, settings.stand_in.towards_root), now=now)
 
     def expect(self, broker: Node) -> None:
         """An operator says that this broker is going to join here: unknown brokers are refused."""
@@ -74,27 +84,20 @@ class PeerDirectory:
     def view_number(self) -> ViewNumber:
         return self.view.number if self.view is not None else 0
 
-    def view_of(self, broker: Node) -> ViewNumber:
-        """The newest view of another broker that is known here; 0: it has no standbys, as far as is known."""
-        session = self._endpoint.sessions.get(broker)
-        return session.peer_view if session is not None else 0
+    def newest(self, broker: Node) -> BrokerTerm:
+        """The newest epoch and view of another broker that is known here."""
+        session, location = self._endpoint.sessions.get(broker), self.known.brokers.get(broker)
+        met = BrokerTerm(session.peer_epoch, session.peer_view) if session is not None else BrokerTerm()
+        return max(met, BrokerTerm(location.epoch, location.view)) if location is not None else met
+
+    def is_awaited(self, broker: Node) -> bool:
+        """Whether this is a neighbour that nobody has said to have lost everything."""
+        return self.is_linked(broker) and broker not in self._expected
 
     def introduce(self, broker: Node) -> None:
-        """Set what the Hello to a broker says: the admin address, which clients are not told, and the role."""
-        session = self._endpoint.admit(broker)
-        own = session.introduction
-        own.admin, own.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
-        own.view = self.view_number
-
-    @property
-    def _is_gathering(self) -> bool:
-        stand_in = self._broker.machine(StandIn)
-        return stand_in is not None and stand_in.phase is StandInPhase.GATHERING
-
-    @property
-    def _role_for_clients(self) -> str:
-        settings = self._settings()
-        return STAND_IN if settings.stand_in else GUARDED if settings.heal else BROKER
+        """Set what the Hello to a broker says: the admin address, which clients are not told, and the view."""
+        own = self._endpoint.admit(broker).introduction
+        own.admin, own.view = self.places.admin, self.view_number
 
     def hello_received(self, hello: Hello) -> None:
         if hello.admin:
@@ -105,8 +108,8 @@ class PeerDirectory:
         if port is Port.CLIENTS:
             session = self._endpoint.admit(hello.node)
             own, is_new = session.introduction, session.peer_epoch not in (0, hello.epoch)
-            own.role, own.token = self._role_for_clients, self.tokens.of(hello.node, hello.epoch)
-            own.view = self.view_number
+            own.token, own.view = self.tokens.of(hello.node, hello.epoch), self.view_number
+            own.fallbacks = self.fallbacks
             own.former = hello.epoch - 1 if is_new else 0
         else:
             self.introduce(hello.node)
@@ -142,19 +145,52 @@ class PeerDirectory:
         for client in [*(peer for peer in upkeep.links if peer in self._broker.sessions), *gone]:
             upkeep.links.pop(client, None)
 
+    # Where brokers are ---------------------------------------------------------------------------------------
+
+    @property
+    def fallbacks(self) -> list[str]:
+        """Other brokers, where clients ask for this one when it is gone: neighbours first. None without standbys."""
+        if self.view is None:
+            return []
+        known, neighbours = self.known.brokers, self._broker.router.neighbours
+        found = [known[name].client for name in sorted(known, key=lambda each: (each not in neighbours, each))]
+        return [address for address in dict.fromkeys(found) if address][:FALLBACKS_TOLD_MAX]
+
+    def whereabouts(self, broker: Node, port: Port) -> Whereabouts | None:
+        """Where a broker is, for whoever asks at this port; None: not known."""
+        if broker == self._broker.name:
+            own = self.places.client if port is Port.CLIENTS else self.places.peer
+            return Whereabouts(self.view_number, is_there=True, address=own)
+        location, found = self.known.brokers.get(broker), self.ask_host(broker, port)
+        if location is None:
+            return found
+        address = location.client if port is Port.CLIENTS else location.peer
+        return newest([found, Whereabouts(location.view, is_there=True, address=address)])
+
+    def hosts_of(self, broker: Node) -> list[str]:
+        """Addresses of the hosts that know where a broker is, as far as it has told."""
+        location = self.known.brokers.get(broker)
+        return [address for _, address in sorted(location.hosts.items()) if address] if location is not None else []
+
+    def _address_of(self, peer: Node, noted: str) -> str:
+        """Where to dial a peer; empty: it dials this broker. `noted`: from the reconfiguration that made the link."""
+        configured, location = self._settings().peers.get(peer, ""), self.known.brokers.get(peer)
+        if location is None:
+            return configured or noted
+        if location.machine and display(location.machine) != peer:
+            return location.peer
+        is_displaced = self.view is not None and display(self.view.primary) != self._broker.name
+        return configured or (location.peer if noted or is_displaced else "") or noted
+
     def to_dial(self) -> dict[Node, str]:
         """Addresses of the brokers to dial: of all links that are wanted, or that one side is not done with."""
-        configured = self._settings().peers
         linked = self._broker.links()
         noted = {
             peer: note.address
             for peer, note in self._endpoint.upkeep.links.items()
             if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
-        found = {
-            peer: self.mates.get(peer) or configured.get(peer) or linked.get(peer) or noted.get(peer, "")
-            for peer in {**noted, **linked}
-        }
+        found = {peer: self._address_of(peer, linked.get(peer) or noted.get(peer, "")) for peer in {**noted, **linked}}
         return {peer: found[peer] for peer in sorted(found) if found[peer]}
 
     def is_idle(self, peer: Node) -> bool:

@@ -20,7 +20,7 @@ from pleach.core.links.reading import answer, gap, refusal
 from pleach.core.links.session import Session
 from pleach.server.absence import AbsentClients
 from pleach.server.feature import Feature
-from pleach.server.links import Wire
+from pleach.server.links import Port, Wire
 from pleach.server.parts import NodeParts
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,13 @@ class Readers(Feature):
         """A reader said Hello; returns why it is refused (it is told), or nothing."""
         if len(self._readers) >= READERS_MAX:
             return _end(wire, Bye(ByeReason.REFUSED, f"{self._name} has {READERS_MAX} readers, its limit"))
-        wire.send(Hello(self._name, self._endpoint.epoch, 0, 0, 1))  # it may look for another broker
+        directory = self._directory
+        if hello.wants not in ("", self._name):
+            found = directory.whereabouts(hello.wants, Port.CLIENTS)
+            reason = f"this is {self._name}, not {hello.wants}"
+            return _end(wire, found.bye(hello.wants) if found is not None else Bye(ByeReason.ELSEWHERE, reason))
+        numbers = (self._endpoint.epoch, 0, 0, 1)
+        wire.send(Hello(self._name, *numbers, view=directory.view_number, fallbacks=directory.fallbacks))
         session = self._session(wire, hello, now)
         if isinstance(session, str):
             return session

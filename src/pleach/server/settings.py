@@ -6,8 +6,8 @@
     components = { sum = "app:Sum" }    PLEACH_COMPONENTS=sum=app:Sum     --component sum=app:Sum
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
-    heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
+    standby = { after = 1.0 }           PLEACH_STANDBY_AFTER=1.0          --standby-after 1.0
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
     access = { file = "access.toml" }   PLEACH_ACCESS_FILE=access.toml    --access access.toml
     tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
@@ -29,16 +29,16 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.core.optimise.council_settings import CouncilSettings, council_complaints
-from pleach.core.overlay.choice import CHOICES, INSTEAD, Circumstances, why_not
+from pleach.core.overlay.choice import CHOICES, Circumstances
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import SettingsError, place_and_reason
 from pleach.net.addresses import host_of, is_loopback, parse_address
 from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings, tls_complaints
-from pleach.server.healing.settings import HealSettings, StandInSettings, heal_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
 from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
+from pleach.server.standby.settings import StandbySettings, standby_complaints
 
 ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
@@ -104,8 +104,7 @@ class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
     advertisements: bool = False
     merge_bound: float = 0.0
     stabilise: LeaseSettings | None = None  # None: no entry expires, and damaged state is not corrected
-    heal: HealSettings | None = None  # None: a broker that is dead for good is not replaced
-    stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
+    standby: StandbySettings | None = None  # None: there is one copy of the data directory, and no other broker's here
     improve: CouncilSettings | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
@@ -139,7 +138,7 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
     @property
     def circumstances(self) -> Circumstances:
         """What the choice of a protocol that exchanges links depends on."""
-        return Circumstances(self.ordering, self.hierarchical, heals=self.heal is not None)
+        return Circumstances(self.ordering, self.hierarchical)
 
     @property
     def lasting(self) -> dict[str, str]:
@@ -154,8 +153,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "limits": ("PLEACH_LIMIT_", BrokerLimits),
         "access": ("PLEACH_ACCESS_", AccessSettings),
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
-        "heal": ("PLEACH_HEAL_", HealSettings),
-        "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
+        "standby": ("PLEACH_STANDBY_", StandbySettings),
         "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
         "tls": ("PLEACH_TLS_", TlsSettings),
@@ -243,7 +241,7 @@ def _structured(field: str, text: str) -> Any:
             return parse_peers([part for part in text.split(",") if part], source="environment")
         case "components":
             return parse_components([part for part in text.split(",") if part], source="environment")
-        case "neighbours" | "welcome" | "join":
+        case "neighbours" | "welcome" | "join" | "at":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -316,8 +314,6 @@ def _choice_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str
         yield "ordering", f"{settings.ordering!r} is no ordering", f"one of {', '.join(ORDERINGS)}"
     if settings.exchange not in CHOICES:
         yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(CHOICES)}"
-    if reason := why_not(settings.exchange, settings.circumstances):
-        yield "exchange", f"with [heal], {reason}", INSTEAD
 
 
 def _exposure_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
@@ -366,9 +362,8 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         if settings.stabilise.rebuilds and (settings.welcome or settings.ring):
             key = "ring" if settings.ring else "welcome"
             yield key, "tables are rebuilt over links that stay", 'leave it out, or set stabilise.kind = "leases"'
-    if settings.heal is not None:
-        others = {"stabilise": settings.stabilise, "ring": settings.ring}
-        yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])
+    if settings.standby is not None:
+        yield from _standby_complaints(settings, settings.standby)
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
@@ -378,13 +373,19 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
     yield from _limit_complaints(settings.limits)
 
 
+def _standby_complaints(settings: BrokerSettings, standby: StandbySettings) -> Iterator[tuple[str, str, str]]:
+    yield from standby_complaints(standby, settings.data_dir)
+    for address in standby.at:
+        yield from _address_complaints("standby.at", address, is_dialled=True)
+
+
 def _improve_complaints(settings: BrokerSettings, improve: CouncilSettings) -> Iterator[tuple[str, str, str]]:
     for key, reason, remedy in council_complaints(improve):
         yield f"improve.{key}", reason, remedy
     if settings.hierarchical:
         yield "improve", "hierarchical routing goes by the root, not by costs", "leave hierarchical out"
-    for other in (key for key in ("heal", "ring") if getattr(settings, key)):
-        yield "improve", f"[improve] and [{other}] do not know of each other", "leave one of them out"
+    if settings.ring is not None:
+        yield "improve", "[improve] and [ring] do not know of each other", "leave one of them out"
 
 
 def _ring_complaints(settings: BrokerSettings, ring: RingSettings) -> Iterator[tuple[str, str, str]]:

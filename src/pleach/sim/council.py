@@ -98,6 +98,17 @@ class SimCouncils:
 
     def wrapped(self, broker: Broker) -> BrokerWithCouncil:
         """The broker with a councillor, whose rounds begin at once."""
+        machine = self.seated(broker)
+        self._sim.at(self._sim.now, lambda: self._sim.perform(broker.name, [self.first_round(broker.name)]))
+        return machine
+
+    def first_round(self, broker: Node) -> SetTimer:
+        assert self._scenario.improve is not None
+        every = self._scenario.improve.every
+        return BrokerWithCouncil.clock(phase_of(f"{self._scenario.name}/{broker}/council", every))
+
+    def seated(self, broker: Broker) -> BrokerWithCouncil:
+        """The broker with a councillor; the rounds begin with the first timer."""
         scenario, now = self._scenario, self._sim.now
         assert scenario.improve is not None
         processing = 1_000.0 * scenario.service or PROCESSING_MILLISECONDS
@@ -110,11 +121,7 @@ class SimCouncils:
             where=circumstances_of(scenario),
             fresh_name=lambda: f"ci-{next(self._numbers)}",
         )
-        every = scenario.improve.every
-        machine = BrokerWithCouncil(broker, councillor, ground, every)
-        first = phase_of(f"{scenario.name}/{broker.name}/council", every)
-        self._sim.at(now, lambda: self._sim.perform(broker.name, [machine.clock(first)]))
-        return machine
+        return BrokerWithCouncil(broker, councillor, ground, scenario.improve.every)
 
     def _latency_of(self, a: Node, b: Node) -> Span:
         return self._latency.get((a, b), self._scenario.latency.default)

@@ -50,7 +50,8 @@ class SimStateFaults:
             case steps.Corrupt(what=what) if what not in self._parts:
                 return f"nothing is known of {what!r}; {', '.join(self._parts)} can be damaged"
             case steps.Corrupt(broker=broker):
-                return "" if broker in run.brokers and broker not in run.disks else f"broker {broker} is not running"
+                is_running = broker in run.brokers and run.outages.is_running(broker)
+                return "" if is_running else f"broker {broker} is not running"
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
@@ -58,6 +59,8 @@ class SimStateFaults:
         hand = self._hand(step.broker, step.share)
         strike = damaged_coloured if self._is_coloured else damaged
         broker.restore(strike(broker.capture(), step.what, hand))
+        if run.standbys:
+            run.standbys.damaged(step.broker)
         if step.what in ("clock", "all") or self._is_coloured:  # the damage changes which links and timers it has
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
@@ -68,7 +71,7 @@ class SimStateFaults:
         for link in run.sim.links_between(*step.link):
             hand = self._hand_for(step.share, step.link, ends)
             ghosts = coloured_ghost if self._is_coloured else ghost
-            messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand, ghosts)
+            messages = garbled(run.sim.take_from_link(link), link.sender, link.receiver, hand, ghosts)
             run.sim.resend(link, messages)
 
     def outage(self, fault: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Concluded
-from pleach.core.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
+from pleach.core.messages import Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.mobility.ways import way
 from pleach.core.overlay.plans import Plan, PlannedOperation, PlanRun, Topology, asked, request_of
@@ -23,8 +23,7 @@ from pleach.scenario import model, steps
 from pleach.scenario.overlay_steps import TreeStep, coloured_request, described, planned, single
 from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.stabilise_settings import is_coloured
-from pleach.sim.service import service_of
-from pleach.sim.simulator import Machine, Simulator
+from pleach.sim.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class OperationContext:
 
     sim: Simulator
     brokers: dict[Node, BrokerMachine]  # those of the tree: operations add and remove some
-    make_broker: Callable[[Node], BrokerMachine]
-    wrapped: Callable[[BrokerMachine], Machine]  # as a machine of the simulator
+    bring_in: Callable[[Node], None]  # start a broker that is new
+    ask: Callable[[Node, OperatorRequest], None]  # raises ProtocolError where it is not accepted
     is_down: Callable[[Node], bool]
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
@@ -70,7 +69,7 @@ class SimOperations:
             if step.to not in self._context.brokers:
                 self._context.refuse(step, f"there is no broker {step.to}")
                 return
-            self._bring_in(step.broker)
+            self._context.bring_in(step.broker)
         if is_coloured(self._context.scenario):
             self._ask(SimOperation(step, *coloured_request(step, name)))
             return
@@ -114,12 +113,6 @@ class SimOperations:
         asked = self._context.brokers.get(broker)
         return asked is None or len(asked.router.neighbours) <= 1
 
-    def _bring_in(self, broker: Node) -> None:
-        fresh = self._context.brokers[broker] = self._context.make_broker(broker)
-        service = service_of(self._context.scenario, broker, self._context.brokers)
-        self._context.sim.add(broker, self._context.wrapped(fresh), service=service)
-        self._context.sim.perform(broker, fresh.resume(now=self._context.sim.now))
-
     def _ask(self, operation: SimOperation) -> None:
         context, broker = self._context, operation.broker
         context.note(broker, f"operation {operation.name}: {described(operation.request)}")
@@ -131,11 +124,9 @@ class SimOperations:
             self.concluded(broker, Concluded(operation.name, f"broker {broker} is down"))
             return
         try:
-            effects = context.brokers[broker].handle(OPERATOR, operation.request, now=context.sim.now)
+            context.ask(broker, operation.request)
         except ProtocolError as error:
             self.concluded(broker, Concluded(operation.name, str(error)))
-            return
-        context.sim.perform(broker, effects)
 
     # Plans ---------------------------------------------------------------------------------------------------
 
@@ -179,12 +170,19 @@ class SimOperations:
         match operation.request:
             case RequestRemove(_, broker) if not end.refusal:
                 del context.brokers[broker]
+                self._left(broker)
             case RequestAdd() if end.refusal:
                 del context.brokers[operation.broker]
         if operation.plan is not None:
             self._go_on(operation.step, _updated(operation.plan, end))
         elif end.refusal:
             context.refuse(operation.step, end.refusal)
+
+    def _left(self, broker: Node) -> None:
+        """Conclude what was put off at a broker that is gone: nobody asks again."""
+        for operation in self.under_way:
+            if operation.broker == broker:
+                self.concluded(broker, Concluded(operation.name, f"broker {broker} has left"))
 
 
 def _updated(run: PlanRun, end: Concluded) -> PlanRun:

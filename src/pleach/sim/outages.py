@@ -6,6 +6,9 @@ is *abandoned*: links to it lose what is sent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 from pleach.core.messages import Node
@@ -33,6 +36,9 @@ class SimOutages:
     def is_down(self, broker: Node) -> bool:
         return broker in self.disks
 
+    def is_running(self, broker: Node) -> bool:
+        return not self.is_down(broker)
+
     # Links ---------------------------------------------------------------------------------------------------
 
     def configure(self, link: SimLink) -> None:
@@ -58,6 +64,30 @@ class SimOutages:
                 for link in sim.links_between(*ends):
                     link.set_latency((latency.low, latency.high))
 
+    def take_partition(self, step: steps.Partition) -> None:
+        """Of the links that there are now; a link that comes later is not cut."""
+        run, named = self._run, {name for side in step.sides for name in side}
+        rest = [name for name in (*run.brokers, *run.clients) if name not in named]
+        sides = [*step.sides, rest] if len(step.sides) == 1 else step.sides
+        links = [
+            link
+            for i, side in enumerate(sides)
+            for other in sides[i + 1 :]
+            for a, b in product(side, other)
+            for link in run.sim.links_between(a, b)[: 1 if step.one_way else 2]
+        ]
+        detail = f"partition {step.told}"
+        run.record(RecordKind.FAULT, NETWORK, detail=run.faults.outage(detail))
+        for link in links:
+            run.sim.block(link)
+        run.sim.at(run.sim.now + step.seconds, partial(self._end_partition, step, links))
+
+    def _end_partition(self, step: steps.Partition, links: Sequence[SimLink]) -> None:
+        self._run.record(RecordKind.FAULT, NETWORK, detail=f"end of partition {step.told}")
+        for link in links:
+            if link.blocked:  # else it was closed and opened anew meanwhile
+                self._run.sim.unblock(link)
+
     # Brokers -------------------------------------------------------------------------------------------------
 
     def take_crash(self, step: steps.Crash) -> None:
@@ -70,6 +100,9 @@ class SimOutages:
             self.crash(broker)
             if step.for_good:
                 self._abandon(broker)
+
+    def take_destroy(self, step: steps.Destroy) -> None:
+        self._run.refuse(step, "there are no copies elsewhere: add [standby]")
 
     def take_restart(self, step: steps.Restart) -> None:
         if step.broker in self.disks:

@@ -11,7 +11,7 @@ from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Concluded, Observe, Observed
 from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
-from pleach.core.messages import Node
+from pleach.core.messages import OPERATOR, Node, OperatorRequest
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
 from pleach.scenario.clients import (
@@ -31,6 +31,9 @@ from pleach.sim.operations import OperationContext, SimOperations
 from pleach.sim.outages import SimOutages
 from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
+from pleach.sim.standby.outages import StandbyOutages
+from pleach.sim.standby.simulator import StandbySimulator
+from pleach.sim.standby.standbys import Standbys
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
@@ -90,10 +93,11 @@ class ScenarioRun:
         self.seed = seed
         self.refusals: list[Refusal] = []
         self.recorder = Recorder(run_name(scenario, seed), kinds=kinds)
-        self.sim = Simulator(self.stream)
+        self.sim = StandbySimulator(self.stream) if scenario.standby else Simulator(self.stream)
         self.brokers: dict[Node, BrokerMachine] = make_machines(scenario)
         self.clients: dict[Node, ClientMachine] = make_clients(scenario)
-        self.outages = SimOutages(self)
+        self.standbys = Standbys(self, self.sim) if isinstance(self.sim, StandbySimulator) else None
+        self.outages = StandbyOutages(self, self.standbys) if self.standbys else SimOutages(self)
         self.operations = SimOperations(self._operation_context())
         self.faults = SimStateFaults(self)
         self.councils = SimCouncils(self.sim, scenario) if scenario.improve else None
@@ -154,8 +158,11 @@ class ScenarioRun:
     # Before the start ----------------------------------------------------------------------------------------
 
     def _build(self, *, is_observed: bool) -> None:
-        for name, broker in self.brokers.items():
-            self.sim.add(name, self.wrapped(broker), service=service_of(self.scenario, name, self.brokers))
+        if self.standbys:
+            self.standbys.build()
+        else:
+            for name, broker in self.brokers.items():
+                self.sim.add(name, self.wrapped(broker), service=service_of(self.scenario, name, self.brokers))
         for name, client in self.clients.items():
             self.sim.add(name, client)
         self.sim.on_link = self.outages.configure
@@ -166,19 +173,34 @@ class ScenarioRun:
             self.sim.on_observe = self._observe
         if self.recorder.wants(RecordKind.SEND):
             self.sim.on_send = self.recorder.sent
-        for name, broker in self.brokers.items():
-            self.sim.perform(name, broker.resume(now=0.0))
+        if self.standbys:
+            self.standbys.begin()
+        else:
+            for name, broker in self.brokers.items():
+                self.sim.perform(name, broker.resume(now=0.0))
 
     def wrapped(self, broker: BrokerMachine) -> Machine:
         """The broker, with its council if it has one."""
         return self.councils.wrapped(broker) if self.councils and isinstance(broker, Broker) else broker
 
+    def _bring_in(self, name: Node) -> None:
+        """Start a broker that joins later."""
+        fresh = self.brokers[name] = make_machine(self.scenario, tree_of(self.scenario), name)
+        if self.standbys:
+            self.standbys.found(name)
+            return
+        self.sim.add(name, self.wrapped(fresh), service=service_of(self.scenario, name, self.brokers))
+        self.sim.perform(name, fresh.resume(now=self.sim.now))
+
+    def _ask(self, broker: Node, request: OperatorRequest) -> None:
+        self.sim.perform(broker, self.brokers[broker].handle(OPERATOR, request, now=self.sim.now))
+
     def _operation_context(self) -> OperationContext:
         return OperationContext(
             self.sim,
             self.brokers,
-            make_broker=partial(make_machine, self.scenario, tree_of(self.scenario)),
-            wrapped=self.wrapped,
+            bring_in=self._bring_in,
+            ask=self.standbys.ask if self.standbys else self._ask,
             is_down=self.outages.is_down,
             scenario=self.scenario,
             refuse=self.refuse,
@@ -206,6 +228,10 @@ class ScenarioRun:
                 self.outages.take_crash(step)
             case steps.Restart():
                 self.outages.take_restart(step)
+            case steps.Destroy():
+                self.outages.take_destroy(step)
+            case steps.Partition():
+                self.outages.take_partition(step)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self.outages.change_link(step, link)
             case steps.Drain():

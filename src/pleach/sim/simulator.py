@@ -276,6 +276,10 @@ class Simulator:
             heapify(self._network)
         return [*waiting, *(message for _, _, _, message in sorted(in_flight))]  # type: ignore[list-item]
 
+    def take_from_link(self, link: SimLink) -> list[Message]:
+        """Remove what is under way, to replace it by something else."""
+        return self.take_in_flight(link)
+
     def resend(self, link: SimLink, messages: Sequence[Message]) -> None:
         """Send these messages now, regardless of earlier ones."""
         link.free_at = self.now

@@ -5,7 +5,6 @@ import pytest
 from pleach.core.access.rights import EVERYTHING, FALSE, NOTHING, TRUE, Rights
 from pleach.core.broker import Broker
 from pleach.core.client.machine import ClientMachine
-from pleach.core.client.returning import ReturningClient
 from pleach.core.effects import Observed
 from pleach.core.events.event import WITHHELD, Event, EventId
 from pleach.core.events.language import parse_filter
@@ -180,9 +179,8 @@ def test_replaying_the_journal_does_not_withhold_again():
     )
 
 
-@pytest.mark.parametrize("make", [ClientMachine, ReturningClient])
-def test_a_client_drops_what_is_withheld(make):
-    machine = make("c", "b")
+def test_a_client_drops_what_is_withheld():
+    machine = ClientMachine("c", "b")
     seen = [effect for each in (MIXED[0], WITHHELD, MIXED[2]) for effect in machine.handle("b", Deliver(each), now=0.0)]
     assert [(each.kind, each.event) for each in seen] == [(Observed.DELIVER, MIXED[0]), (Observed.DELIVER, MIXED[2])]
 

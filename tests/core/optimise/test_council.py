@@ -96,7 +96,7 @@ def test_a_dry_run_says_what_it_would_do_and_asks_for_nothing():
 
 
 def test_where_several_swaps_are_recommended_nothing_is_asked_for():
-    made = busy_from_a_to_d(where=Circumstances("causal", heals=True))
+    made = busy_from_a_to_d(where=Circumstances("causal", is_hierarchical=True))
     made.round(LATER)
     assert judgements(made)[0].verdict is ImproveVerdict.SWAPS
     assert not requests(made)

@@ -13,7 +13,6 @@ WHERE = [
     Circumstances("fifo"),
     Circumstances("causal"),
     Circumstances("causal", is_hierarchical=True),
-    Circumstances("causal", heals=True),
 ]
 CAUSAL = Circumstances("causal")
 
@@ -43,11 +42,11 @@ def test_one_swap_that_begins_at_who_decided(where):
 @pytest.mark.parametrize("where", WHERE)
 def test_one_swap_that_would_begin_elsewhere_is_done_at_once_or_not_at_all(where):
     asked = request_for(decided(3, 0), "o", where)
-    fits = not (where.heals or where.is_hierarchical)
-    assert asked == (RequestExchange("o", ["c", "b", "a"], 1, AT_ONCE, is_patient=False) if fits else None)
+    at_once = RequestExchange("o", ["c", "b", "a"], 1, AT_ONCE, is_patient=False)
+    assert asked == (None if where.is_hierarchical else at_once)
 
 
 def test_nobody_looks_farther_than_links_are_exchanged_at_once():
-    """So a council without `[heal]` finds nothing that it could not ask for."""
+    """So a council finds nothing that it could not ask for."""
     assert RADIUS_MAX + 1 <= CAUSAL_BROKERS_MAX
     assert request_for(decided(RADIUS_MAX + 1, 0), "o", CAUSAL) is not None

@@ -31,9 +31,7 @@ from pleach.core.messages import (
     RemoveReq,
     RequestHost,
     RequestRemove,
-    Returning,
     Said,
-    StandFor,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -42,7 +40,6 @@ from pleach.core.messages import (
     encode,
 )
 from pleach.core.messages.runs import Run, encode_event, encode_run
-from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
@@ -413,27 +410,6 @@ def test_who_logs_in_at_a_broker_that_leaves_is_known_to_its_heir():
     assert heir.sessions.unjudged == ["late"]
     told = heir.handle("b", Said("late", Subscribe("s", LOW, network_wide=False)), now=0.0)
     assert Send("late", Subscribed("s", LOW_EU)) in told
-
-
-def test_a_client_that_returns_to_a_stand_in_gets_what_its_rights_leave_of_what_was_kept():
-    """Also where a strict right denies the subscription that matches an event."""
-    stand_in = Broker("b", RoutingConfig(), machines=[lambda context: StandIn(context, "fifo", 30.0)])
-    stand_in.handle(OPERATOR, Permit("", "", NOTHING), now=0.0)
-    stand_in.handle(OPERATOR, Permit("p", "paul", EVERYTHING), now=0.0)
-    stand_in.handle(OPERATOR, Permit("c", "alice", may(EU, hidden=["salary"])), now=0.0)
-    stand_in.handle(OPERATOR, Permit("d", "dora", may(EU, strict=True)), now=0.0)
-    stand_in.handle(OPERATOR, StandFor([]), now=0.0)
-    stand_in.handle("p", Attach(), now=0.0)
-    for number, region in enumerate(("eu", "us", "eu"), 1):
-        stand_in.handle("p", Publish(event(number, region=region, level=1, salary=9)), now=0.0)
-    returning = Returning(own_events=True, marks=[EventId("p", 1, 1)], subscriptions={"s": LOW}, advertisements={})
-    effects = stand_in.handle("c", returning, now=0.0)
-    delivered = [each.message.event for each in effects if isinstance(each.message, Deliver)]
-    assert delivered == [event(3, region="eu", level=1)]
-    assert Send("c", Subscribed("s", LOW_EU)) in effects
-    kinds = [type(each.message) for each in stand_in.handle("d", returning, now=0.0)]
-    assert Refused in kinds
-    assert Deliver not in kinds
 
 
 def test_a_component_has_the_rights_that_its_name_was_given():

@@ -242,31 +242,66 @@ def test_a_wrong_phase_is_noticed(key, monkeypatch):
         check(role, phase, kind, "abc"[sender])
 
 
-# The table of deaths -------------------------------------------------------------------------------------------------
+# The table of losses -------------------------------------------------------------------------------------------------
 
 
 def test_every_fate_has_an_outcome():
-    """WAIT changes nothing; COMPLETE is `Close` of the dead broker, by TRANSITIONS."""
-    decided = {(*state_of, each) for state_of, deaths in FATES.items() for each in deaths}
+    """WAIT changes nothing; COMPLETE is `Close` of the lost broker, by TRANSITIONS."""
+    decided = {(*state_of, each) for state_of, losses in FATES.items() for each in losses}
     assert {key for key in decided if key[2] not in (SwapFate.WAIT, SwapFate.COMPLETE)} == set(OUTCOMES)
 
 
-@pytest.mark.parametrize("dead", [(0,), (1,), (0, 1)], ids=["the first", "the second", "both"])
+@pytest.mark.parametrize("lost", [(0,), (1,), (0, 1)], ids=["the first", "the second", "both"])
 @pytest.mark.parametrize(("role", "phase"), STATES, ids=lambda part: part.name)
-def test_a_death_in_any_state_is_decided_by_the_table(role, phase, dead):
-    """All at once: `dead` are known before anything is decided."""
+def test_a_loss_in_any_state_is_decided_by_the_table(role, phase, lost):
+    """All at once: `lost` are known before anything is decided."""
     broker = broker_in(role, phase)
     swap = swap_at(broker)
-    swap.dead = sorted(swap.others[i] for i in dead)
+    swap.lost = sorted(swap.others[i] for i in lost)
     fate = failures.fate(swap)
-    broker.machine(machine.SwapLink)._failures.peer_died(swap.dead[0])
+    broker.machine(machine.SwapLink)._failures.peer_reset(swap.lost[0])
     if fate is SwapFate.COMPLETE:
         assert phase_at(broker) in (phase, SwapPhase.ADOPTED, SwapPhase.IDLE)
         return
     following = OUTCOMES.get((role, phase, fate), phase)
-    if fate is SwapFate.GIVE_UP and following and swap.c in swap.dead:  # there is no answer to wait for
+    if fate is SwapFate.GIVE_UP and following and swap.c in swap.lost:  # there is no answer to wait for
         following = OUTCOMES[role, following, SwapFate.END]
     assert phase_at(broker) is following
+
+
+class TestFates:
+    """What swaplink/failures.py makes of the table."""
+
+    @staticmethod
+    def of(role, phase, *lost):
+        return failures.fate(
+            state.Swapping("1", "a", "b", "c", role, is_corrected=True, phase=phase, lost=sorted(lost))
+        )
+
+    @pytest.mark.parametrize("phase", [SwapPhase.LOCKED, SwapPhase.FLOODING])
+    @pytest.mark.parametrize("lost", ["a", "c", "ac"])
+    def test_b_gives_up_until_it_has_passed_the_tables_on(self, phase, lost):
+        assert self.of(SwapRole.B, phase, *lost) is SwapFate.GIVE_UP
+
+    def test_then_it_waits_for_who_is_left(self):
+        assert self.of(SwapRole.B, SwapPhase.SWAPPING, "a") is SwapFate.WAIT
+        assert self.of(SwapRole.B, SwapPhase.SWAPPING, "c") is SwapFate.WAIT
+        assert self.of(SwapRole.B, SwapPhase.SWAPPING, "a", "c") is SwapFate.UNDO
+
+    @pytest.mark.parametrize("lost", ["a", "b", "ab"])
+    def test_c_completes_what_it_has_adopted(self, lost):
+        assert self.of(SwapRole.C, SwapPhase.SWAPPING, *lost) is SwapFate.COMPLETE
+
+    def test_and_undoes_what_it_has_not(self):
+        assert self.of(SwapRole.C, SwapPhase.FLOODING, "b") is SwapFate.UNDO
+        assert self.of(SwapRole.C, SwapPhase.FLOODING, "a") is SwapFate.WAIT
+
+    def test_a_asks_b_to_let_go_of_a_lost_c(self):
+        assert self.of(SwapRole.A, SwapPhase.SWAPPING, "c") is SwapFate.ASK
+        assert self.of(SwapRole.A, SwapPhase.SWAPPING, "b") is SwapFate.WAIT
+        assert self.of(SwapRole.A, SwapPhase.SWAPPING, "b", "c") is SwapFate.UNDO
+        assert self.of(SwapRole.A, SwapPhase.LOCKED, "b") is SwapFate.UNDO
+        assert self.of(SwapRole.A, SwapPhase.ADOPTED, "b") is SwapFate.COMPLETE
 
 
 # The rule that phases change through the tables only ---------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pleach.core.standby.effects import Depose, Promote, SaveRegister, ToMember
+from pleach.core.standby.effects import Confirm, Depose, Discard, Promote, SaveRegister, ToMember
+from pleach.core.standby.leadership import NOT_CAUGHT_UP
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Accepted, Installed, Prepare, Promise
+from pleach.core.standby.messages import Accepted, Appended, Prepare, Promise, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Ballot, Register, View
 
@@ -36,9 +37,32 @@ def test_a_broker_that_is_being_started_is_deposed_too():
     """Else the driver would go on, and lead in a view that is not its own."""
     s = member("s")
     second, third = VIEW.promoting("s"), VIEW.promoting("s").promoting("p")
-    assert Promote(second) in s.handle("w", Installed("b", 2, second), LATER)
-    effects = s.handle("w", Installed("b", 3, third), LATER)
+    assert Promote(second) in s.handle("w", ViewInstalled("b", 2, second), LATER)
+    effects = s.handle("w", ViewInstalled("b", 3, third), LATER)
     assert isinstance(effects[0], SaveRegister)
     assert Depose(third) in effects
     with pytest.raises(AssertionError, match="only a primary leads"):
         s.lead(AT, 2)
+
+
+def test_a_store_that_draws_a_new_run_leaves_those_behind_that_have_what_it_could_not_write():
+    """A record was handed out, the disk was full, and the next commit has the same number and another run."""
+    p = member("p")
+    p.lead(AT, run=7)
+    p.wrote(Position(7, 2))
+    p.handle("s", Appended("b", 1, Position(7, 3)), 0.0)
+    assert p.leadership.confirmed == 2
+    assert not p.wrote(Position(9, 3))
+    assert p.leadership.reached("s") == NOT_CAUGHT_UP
+    assert Confirm(3) in p.handle("s", Appended("b", 1, Position(9, 3)), 0.0)
+
+
+def test_who_is_filled_to_become_a_member_keeps_what_it_has_when_it_hears_of_another_view():
+    """It was a member once, and knows an older view."""
+    former = member("x", View("b", 3, ("p", "s"), ("w",)))
+    effects = former.handle("p", ViewInstalled("b", 4, View("b", 4, ("p", "s"), ("v",))), 0.0)
+    assert isinstance(effects[0], SaveRegister)
+    assert Discard() not in effects
+    assert former.position == AT
+    w = member("w")
+    assert Discard() in w.handle("p", ViewInstalled("b", 2, View("b", 2, ("p", "s"), ("v",))), 0.0)

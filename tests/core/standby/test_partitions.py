@@ -1,4 +1,4 @@
-"""Members in virtual time, with cuts, pauses, full disks and deaths: who serves afterwards, how soon, and who need not go.
+"""Members in virtual time, with cuts, pauses, full disks and deaths: who serves afterwards, how soon, and who stays.
 
 Times are in `after`: one second. Invariants are checked at each step (explore/standby_invariants.py).
 """
@@ -344,7 +344,7 @@ def test_two_machines_alone_need_an_operator():
 
 
 def test_a_view_spreads_though_all_are_gone_who_chose_it():
-    """p and its old members have chosen a view of other machines, which have heard nothing of it; p is lost (rule 11)."""
+    """p and its old members have chosen a view of machines that have heard nothing of it, and p is lost (rule 11)."""
     net = StandbyNetwork.begun(fresh=("x", "y"))
     p, x = net.hosts["p"], net.hosts["x"]
     x.boot(p.register, p.store, net.now)

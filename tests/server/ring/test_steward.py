@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.core.overlay.plans import ExchangeStep, SwapStep, Topology
+from pleach.core.overlay.plans import Topology
 from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.keys import Circle
 from pleach.core.ring.reference_tree import arcs_of, parents_of, positions_of, reference_tree
 from pleach.operate.ring_seats import RingSeat, wanted_tree
-from pleach.operate.survey import BrokerStatus, HealStatus, LeavingStatus, NeighbourStatus, Survey
+from pleach.operate.survey import BrokerStatus, LeavingStatus, NeighbourStatus, Survey
 from pleach.server.ring.steward import is_unsettled, next_exchange, wanted_in
 
 CIRCLE = Circle(32)
@@ -101,16 +101,6 @@ def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(cou
         assert left == missing - 1
         missing = left
     assert tree == wanted
-
-
-@pytest.mark.parametrize(("heal", "kinds"), [(None, {SwapStep, ExchangeStep}), (HealStatus(), {SwapStep})])
-def test_where_a_broker_would_be_replaced_it_weaves_by_swaps_alone(heal, kinds):
-    around, tree = seats(NAMES), random_tree(NAMES, 5)
-    wanted, found = wanted_tree(around).tree, set()
-    while plan := next_exchange(tree, wanted, _with(seen(tree, around, ordering="fifo"), NAMES[-1], heal=heal)):
-        found |= {type(step) for step in plan.steps}
-        tree = plan.result
-    assert (tree, found) == (wanted, kinds)
 
 
 def test_a_broker_outside_the_ring_keeps_a_link():

@@ -1,44 +1,252 @@
 """Brokers that a machine starts as processes of their own: with which settings, and what becomes of them."""
 
 import asyncio
+import contextlib
 import os
 import signal
-import tomllib
+import stat
 
 import msgspec
 import pytest
 
+from pleach.core.standby.views import Register, View
+from pleach.errors import SettingsError
+from pleach.server.door.settings import AccessSettings
+from pleach.server.door.tls_settings import TlsSettings
 from pleach.server.settings import BrokerSettings
-from pleach.server.standby.launcher import PID, READY, BrokerLauncher, as_toml, settings_here
+from pleach.server.standby.launch_settings import (
+    ACCESS,
+    CERTIFICATE,
+    KEY,
+    addresses_in,
+    broker_settings,
+    read_settings,
+    usable_port,
+    with_usable_ports,
+    write_settings,
+)
+from pleach.server.standby.launcher import PID, READY, BrokerLauncher, Ended, LaunchingHost
+from pleach.server.standby.messages import BrokerFiles
+from pleach.server.standby.registers import RegisterFile
+from pleach.server.store import Store
 from support.live.tiny_broker import until
 
-HOST = BrokerSettings("h", client_listen="127.0.0.1:7100", client_advertise="h.example:7100", zone="south")
+HERE, THERE = "h#1", "m#1"
+HOST = BrokerSettings(
+    "h",
+    client_listen="127.0.0.1:7100",
+    client_advertise="h.example:7100",
+    zone="south",
+    tls=TlsSettings("certs/h"),
+    insecure=True,
+)
+
+
+def files_of(settings, **more):
+    return BrokerFiles(msgspec.json.encode(settings), **more)
+
+
+# Settings --------------------------------------------------------------------------------------------------------
 
 
 def test_the_settings_are_the_brokers_on_addresses_of_its_host(tmp_path):
-    own = BrokerSettings("x", parent="a", peers={'q"\\': "127.0.0.1:5"}, routing="merging", zone='north "1"')
-    made = settings_here(own, HOST, tmp_path / "x")
-    assert msgspec.convert(tomllib.loads(as_toml(made)), BrokerSettings) == made
-    assert (made.name, made.parent, made.peers, made.zone) == (own.name, own.parent, own.peers, own.zone)
+    own = BrokerSettings("x", parent="a", peers={'q"\\': "127.0.0.1:5"}, routing="merging", zone="north", heartbeat=0.3)
+    made = broker_settings(files_of(own), HOST, tmp_path)
+    assert (made.name, made.parent, made.peers, made.heartbeat) == (own.name, own.parent, own.peers, own.heartbeat)
+    assert (made.zone, made.insecure, made.tls) == ("south", True, None)
     assert made.client_listen != HOST.client_listen
     assert made.client_advertise == f"h.example:{made.client_listen.rpartition(':')[2]}"
-    assert made.data_dir == str(tmp_path / "x" / "data")
+    assert made.data_dir == str(tmp_path / "data")
+    assert addresses_in(made).client == made.client_advertise
+    assert addresses_in(made).peer == made.peer_listen
+    write_settings(made, tmp_path)
+    assert read_settings(tmp_path) == made
+
+
+def test_a_host_without_a_broker_has_all_ports_where_it_listens_for_peers(tmp_path):
+    host = BrokerSettings("m1", peer_listen="127.0.1.7:7300", advertise="m1.example:7300")
+    made = broker_settings(files_of(BrokerSettings("x", client_listen="10.0.0.1:7100")), host, tmp_path)
+    assert {each.rpartition(":")[0] for each in (made.client_listen, made.peer_listen, made.admin_listen)} == {
+        "127.0.1.7"
+    }
+    assert {each.rpartition(":")[0] for each in msgspec.structs.astuple(addresses_in(made))} == {"m1.example"}
+
+
+def test_certificate_key_and_rights_come_with_the_broker_and_are_private(tmp_path):
+    own = BrokerSettings("x", tls=TlsSettings("elsewhere"), access=AccessSettings("elsewhere.toml", audit="/var/log/x"))
+    made = broker_settings(files_of(own, certificate=b"C", key=b"K", access=b"A"), HOST, tmp_path)
+    assert made.tls.path("authority") == HOST.tls.path("authority")
+    assert made.tls.path("members") == HOST.tls.path("members")
+    assert (made.tls.path("certificate"), made.tls.path("key")) == (str(tmp_path / CERTIFICATE), str(tmp_path / KEY))
+    assert made.access == AccessSettings(str(tmp_path / ACCESS))
+    assert [(tmp_path / each).read_bytes() for each in (CERTIFICATE, KEY, ACCESS)] == [b"C", b"K", b"A"]
+    assert {stat.S_IMODE((tmp_path / each).stat().st_mode) for each in (CERTIFICATE, KEY, ACCESS)} == {0o600}
+
+
+def test_a_host_without_tls_cannot_run_a_broker_that_has_it(tmp_path):
+    plain = msgspec.structs.replace(HOST, tls=None)
+    with pytest.raises(SettingsError, match="its host h has not"):
+        broker_settings(files_of(BrokerSettings("x", tls=TlsSettings("elsewhere"))), plain, tmp_path)
+
+
+def test_settings_of_another_release_are_told(tmp_path):
+    with pytest.raises(SettingsError, match="the same release"):
+        broker_settings(BrokerFiles(b'{"name": "x", "unheard_of": 1}'), HOST, tmp_path)
+
+
+def test_a_broker_that_comes_back_has_the_ports_that_it_had(tmp_path):
+    own = files_of(BrokerSettings("x"))
+    write_settings(made := broker_settings(own, HOST, tmp_path), tmp_path)
+    assert addresses_in(broker_settings(own, HOST, tmp_path)) == addresses_in(made)
+    assert with_usable_ports(made) == made
+
+
+def test_a_port_that_others_have_taken_is_replaced():
+    async def story():
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        taken = server.sockets[0].getsockname()[1]
+        assert usable_port("127.0.0.1", taken) not in (0, taken)
+        server.close()
+
+    asyncio.run(story())
+
+
+# Processes -------------------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """A machine whose disk has a copy of broker x, and a launcher on it."""
+
+    def __init__(self, directory):
+        self.settings = BrokerSettings("h", data_dir=str(directory))
+        self.host = LaunchingHost(HERE, lambda: self.settings, lambda: "127.0.0.1:7200")
+        self.folder = self.host.folder("x")
+        self.register = RegisterFile(self.folder)
+        self.ended = []
+        self.install(HERE)
+        Store.open(self.folder / "data", "x", epoch=7).close()
+        self.launcher = self.started()
+
+    def started(self):
+        return BrokerLauncher(self.host, lambda *ended: self.ended.append(ended))
+
+    def install(self, primary):
+        self.register.save(Register(View("x", 3, (primary, "z#1"))))
+
+    def launch(self):
+        self.launcher.launch("x", files_of(BrokerSettings("x", heartbeat=0.2)))
+
+    def restart_host(self):
+        """The host was killed, and is started again."""
+        for launched in self.launcher._launched.values():
+            launched.task.cancel()
+        self.launcher = self.started()
+        self.launcher.resume("x")
+
+    async def ready(self):
+        await until((self.folder / READY).exists)
+        return self.launcher.running["x"]
+
+
+def with_machine(directory, story):
+    async def run():
+        machine = Machine(directory)
+        try:
+            await story(machine)
+        finally:
+            await machine.launcher.stop()
+
+    asyncio.run(run())
+
+
+def is_alive(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
 
 
 @pytest.mark.live
-def test_one_that_crashes_is_started_again_and_stops_with_its_host(tmp_path):
-    async def story():
-        launcher = BrokerLauncher()
-        launcher.prepare()
-        launcher.start(settings_here(BrokerSettings("x"), HOST, tmp_path), tmp_path)
-        await until((tmp_path / READY).exists)
-        first = launcher.launched["x"]
-        assert launcher.place_of("x")
-        (tmp_path / READY).unlink()
-        os.kill(first, signal.SIGKILL)
-        await until((tmp_path / READY).exists)
-        assert launcher.launched["x"] not in (0, first)
-        assert (tmp_path / PID).read_text().strip() == str(launcher.launched["x"])
-        await launcher.stop()
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_one_that_ends_is_started_again_on_its_ports_and_stops_with_its_host(tmp_path, end):
+    async def story(machine):
+        machine.launcher.prepare()
+        machine.launch()
+        first = await machine.ready()
+        addresses = machine.launcher.addresses_of("x")
+        (machine.folder / READY).unlink()
+        os.kill(first, end)
+        second = await machine.ready()
+        assert second not in (0, first)
+        assert (machine.folder / PID).read_text().strip() == str(second)
+        assert machine.launcher.addresses_of("x") == addresses
+        ready = msgspec.json.decode((machine.folder / READY).read_bytes())
+        assert (ready["client"], ready["peer"], ready["admin"]) == msgspec.structs.astuple(addresses)
+        await machine.launcher.stop()
+        assert not is_alive(second)
+        assert not machine.ended
 
-    asyncio.run(story())
+    with_machine(tmp_path, story)
+
+
+@pytest.mark.live
+def test_one_that_outlives_its_host_is_found_again_and_watched(tmp_path):
+    async def story(machine):
+        machine.launch()
+        pid = await machine.ready()
+        machine.restart_host()
+        assert machine.launcher.running == {"x": pid}
+        (machine.folder / READY).unlink()
+        os.kill(pid, signal.SIGKILL)
+        assert await machine.ready() not in (0, pid)
+
+    with_machine(tmp_path, story)
+
+
+@pytest.mark.live
+def test_one_that_died_with_its_host_is_started_again(tmp_path):
+    async def story(machine):
+        machine.launch()
+        await machine.ready()
+        await machine.launcher.stop()
+        (machine.folder / READY).unlink()
+        machine.restart_host()
+        assert await machine.ready()
+
+    with_machine(tmp_path, story)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(("primary", "why"), [(THERE, Ended.DEPOSED), (None, Ended.LEFT)])
+def test_one_that_is_not_the_primary_any_more_has_ended_for_good(tmp_path, primary, why):
+    async def story(machine):
+        machine.launch()
+        pid = await machine.ready()
+        if primary:
+            machine.install(primary)
+        else:
+            machine.register.path.unlink()
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: machine.ended)
+        assert machine.ended == [("x", why)]
+        assert machine.launcher.running == {}
+        Store.open(machine.folder / "data", "x", epoch=8).close()  # it is free
+
+    with_machine(tmp_path, story)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("is_found", [False, True])
+def test_when_one_is_killed_its_folder_is_free(tmp_path, is_found):
+    async def story(machine):
+        machine.launch()
+        pid = await machine.ready()
+        if is_found:
+            machine.restart_host()
+        await machine.launcher.kill("x")
+        Store.open(machine.folder / "data", "x", epoch=8).close()
+        assert machine.launcher.addresses_of("x") is None
+        assert not machine.ended
+        await until(lambda: is_found or not is_alive(pid))
+
+    with_machine(tmp_path, story)

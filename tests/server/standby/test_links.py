@@ -30,7 +30,7 @@ def test_messages_of_all_brokers_share_a_connection_and_keep_their_order():
             sent = [
                 message
                 for number in range(1, 200)
-                for message in (record(number), FillPart("b", 5, number, b"rows"), Alive("x", number))
+                for message in (record(number), FillPart("b", 1, 5, number, b"rows"), Alive("x", number))
             ]
             for message in sent:
                 b.send(message.broker, c, message)
@@ -280,7 +280,7 @@ def test_who_does_not_read_is_left_before_memory_is_full(monkeypatch):
             b, c = await start("b", "b#1", "b"), await start("c", "c#1", "b")
             b.send("b", c, Alive("b", 1))
             await until(lambda: c.inbox.messages)
-            c.links.pause_reading("b#1")
+            c.links.pause_reading("b#1", "b")
             highest = 0
             for number in range(1, 100):
                 b.send("b", c, record(number, 1_000_000))
@@ -299,12 +299,12 @@ def test_a_pause_of_reading_is_no_silence_and_loses_nothing():
             c = await start("c", "c#1", "b", heartbeat=0.05)
             b.send("b", c, Alive("b", 1))
             await until(lambda: c.inbox.messages)
-            c.links.pause_reading("b#1")
+            c.links.pause_reading("b#1", "b")
             for number in range(1, 50):
                 b.send("b", c, record(number, 100_000))
             await until(lambda: frames_received(b) > 10)  # c speaks on, and bears the silence of what it does not read
             assert len(c.inbox.messages) < 50
-            c.links.resume_reading("b#1")
+            c.links.resume_reading("b#1", "b")
             await until(lambda: len(c.inbox.messages) == 50)
             assert [message.position.number for _, message in c.inbox.messages[1:]] == list(range(1, 50))
 

@@ -18,6 +18,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import CLIENT, FrameReader, encode_frame
 from pleach.core.links.session import SessionConfig, SessionPhase
+from pleach.core.messages import FallbackBrokers
 
 PATIENCE_SECONDS = float(
     os.environ.get("PLEACH_PATIENCE", "60")
@@ -127,14 +128,15 @@ def address(text):
 
 
 def eventually(condition, *, pumping=(), seconds=PATIENCE_SECONDS):
-    """Wait for a condition, with a bound, while clients go on."""
+    """Wait for a condition, with a bound, while clients go on; returns what it has come to."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"did not come true within {seconds} s"
         if pumping:
             pump(*pumping)
         else:
             select.select([], [], [], 0.02)
+    return found
 
 
 def pump(*clients, seconds=0.05):
@@ -149,9 +151,16 @@ def pump(*clients, seconds=0.05):
         client.tick()
 
 
+class StayingClient(ClientMachine):
+    """Does not ask elsewhere for its broker."""
+
+    def handle(self, sender, message, *, now):
+        return () if isinstance(message, FallbackBrokers) else super().handle(sender, message, now=now)
+
+
 class RawClient:
     def __init__(self, name, broker, *, epoch=None, attach=True, heartbeat=1.0):
-        self.machine = ClientMachine(name, broker.name, incarnation=epoch or time.time_ns())
+        self.machine = StayingClient(name, broker.name, incarnation=epoch or time.time_ns())
         self.endpoint = Endpoint(self.machine, self.machine.incarnation, SessionConfig(heartbeat=heartbeat))
         self.server = address(broker.ready["client"])
         self.broker = broker.name

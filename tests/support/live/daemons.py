@@ -19,7 +19,8 @@ class Running:
         self.daemons = {}
         self.ready = {}
 
-    async def start(self, name, **settings):
+    async def start(self, name, prepare=lambda _: None, **settings):
+        """`prepare`: is given the daemon before it listens."""
         listened = asyncio.get_running_loop().create_future()
         ports = (
             {f"{kind}_listen": getattr(self.ready[name], kind) for kind in ("client", "peer")}
@@ -29,6 +30,7 @@ class Running:
         settings = {"data_dir": str(self._directory / name), "heartbeat": 0.2, **ports, **settings}
         values = BrokerSettings(name, **settings)
         daemon = self.daemons[name] = Daemon(values, reload=lambda: values, on_ready=listened.set_result)
+        prepare(daemon)
         self._tasks[name] = asyncio.create_task(daemon.run())
         self.ready[name] = await listened
 

@@ -10,12 +10,14 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 import pleach
 from pleach.core.overlay.plans import Plan, PlanOutcome, Topology
+from pleach.harness.switch import Switch
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import settled_survey
@@ -123,22 +125,11 @@ class Fleet:
             return status["ready"] and all(client["up"] for client in status["clients"].values())
         return False
 
-    async def until_kin_is_known(self) -> None:
-        """Each broker of a network that heals knows its neighbours' neighbours."""
-        async with asyncio.timeout(START_SECONDS_MAX):
-            for address in self.directory.admin.values():
-                while not _knows_kin((await ask(address, "/status")).value):  # noqa: ASYNC110 - another process
-                    await asyncio.sleep(0.05)
-
     async def topology(self) -> Topology:
         return (await settled_survey(list(self.directory.admin.values()))).topology()
 
     async def apply(self, plan: Plan) -> PlanOutcome:
         return await apply_plan(plan, self.directory, seconds_max=STEP_SECONDS_MAX)
-
-
-def _knows_kin(status) -> bool:
-    return status["heal"]["knows_kin_of"] == sorted(status["neighbours"])
 
 
 def free_ports(count: int) -> list[int]:
@@ -177,11 +168,31 @@ class Witness:
         self.stop_loads()
         await self._stack.aclose()
 
-    async def connect(self, name: str, address: str, *, subscribe: str = "") -> None:
-        client = pleach.connect(
-            address, name=name, observer=self._observer(name), window=WINDOW, queue_max=QUEUE_MAX, connect_timeout=60.0
+    async def connect(
+        self,
+        name: str,
+        address: str,
+        *,
+        subscribe: str = "",
+        state_dir: Path | None = None,
+        switch: Switch | None = None,
+    ) -> None:
+        make = partial(
+            pleach.connect,
+            address,
+            name=name,
+            state_dir=state_dir,
+            observer=self._observer(name),
+            window=WINDOW,
+            queue_max=QUEUE_MAX,
+            connect_timeout=60.0,
         )
-        self.clients[name] = await self._stack.enter_async_context(client)
+        if switch is None:
+            client = await self._stack.enter_async_context(make())
+        else:
+            client = await switch.dialling_as(name, make)
+            self._stack.push_async_callback(client.close)
+        self.clients[name] = client
         if subscribe:
             await client.subscribe(subscribe, name="s", callback=lambda _event: None)
 

@@ -74,9 +74,9 @@ from support.links.fuzz_frames import mutated
 
 KINDS: tuple[type[Message], ...] = get_args(AnyMessage)
 RING_KINDS: tuple[type[Message], ...] = (*get_args(RingMessage), *get_args(DoorMessage))
-CLIENT_KINDS = tuple(kind for kind in KINDS if kind.__module__.endswith((".clients", ".healing", ".movement")))
+CLIENT_KINDS = tuple(kind for kind in KINDS if kind.__module__.endswith((".clients", ".movement")))
 FRAMES: tuple[type[Any], ...] = (Ack, Aside, Bye, Challenge, Extent, Hello, Login, Ping, Probe, Read)
-ROLES = ("client", "broker", "stand-in", "guarded", "reader", "meter", "operator", "", "x" * 300)
+ROLES = ("client", "broker", "standby", "reader", "meter", "operator", "", "x" * 300)
 NUMBERS = (0, 1, 1, 2, 3, 5, 1_000, 2**31, 2**32, 2**62, 2**63 - 1)
 BEYOND = (-1, -(2**63), 2**63, 2**64 - 1)
 FILTERS = tuple(
@@ -373,7 +373,7 @@ class Generator:
         rng = self.rng
         expected = self.words.neighbours if self._is_neighbour else self.words.own
         name = rng.choice(expected) if expected and rng.random() < 0.85 else self._allowed(self.name())
-        sender, hello = self._introduced("peer", name, role=rng.choice(("broker", "broker", "broker", "stand-in")))
+        sender, hello = self._introduced("peer", name, role="broker")
         yield hello
         opening = self._opening(name) if rng.random() < 0.6 else []
         for message in opening:

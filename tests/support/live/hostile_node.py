@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -56,7 +56,6 @@ from pleach.server.council import Council
 from pleach.server.daemon import Daemon
 from pleach.server.feature import Feature
 from pleach.server.gate import NOT_FROM_PEERS
-from pleach.server.healing import stand_in_host
 from pleach.server.links import Port
 from pleach.server.ring.driver import RingDriver
 from pleach.server.ring.member import RingMember, Stay
@@ -65,16 +64,14 @@ from pleach.server.settings import BrokerSettings, load_settings
 from support.live.hostile_generator import KINDS as GENERATED
 from support.live.hostile_generator import Generator, Vocabulary
 
-KINDS = ("plain", "heal", "ring", "leases", "rebuild", "improve", "access", "stand-in")
+KINDS = ("plain", "ring", "leases", "rebuild", "improve", "access")
 TABLES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "heal": {"heal": {"after": 1.0, "grace": 1.0}},
     "ring": {"ring": {"found": True}},
     "leases": {"stabilise": {"refresh": 1.0, "period": 5.0}},
     "rebuild": {"stabilise": {"refresh": 1.0, "period": 8.0, "kind": "rebuild"}},
     "improve": {"improve": {"every": 0.5, "window": 2.0}},
     "access": {},
-    "stand-in": {"heal": {"after": 1.0, "grace": 5.0}, "stand_in": {"epoch": 10**18, "towards_root": "a"}},
 }
 ACCESS = """
 [principals.hostile]
@@ -261,9 +258,7 @@ class Block:
     def _settings(self) -> BrokerSettings:
         rng = self.rng
         values: dict[str, Any] = {**TABLES[self.kind], "name": BROKER, "limits": LIMITS}
-        if self.kind == "stand-in":
-            values["peers"] = dict.fromkeys(NEIGHBOURS, "127.0.0.1:9")
-        elif self.kind != "ring":
+        if self.kind != "ring":
             values["neighbours"] = list(NEIGHBOURS)
         if self.kind in ("plain", "access"):
             values["routing"] = rng.choice(("covering", "simple", "identity", "merging", "flooding"))
@@ -274,7 +269,7 @@ class Block:
         if self.kind == "access":
             (self._place / "access.toml").write_text(ACCESS, encoding="utf-8")
             values["access"] = {"file": str(self._place / "access.toml")}
-        if rng.random() < 0.4 or self.kind == "heal":
+        if rng.random() < 0.4:
             values["data_dir"] = str(self._place / "data")
         return load_settings(None, {}, values)
 
@@ -322,7 +317,7 @@ class Block:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._escaped)
         daemon = self.daemon()
-        self._is_judged = not self._is_neighbour and self.kind not in ("access", "heal", "stand-in")
+        self._is_judged = not self._is_neighbour and self.kind != "access"
         honest = self._clients = self._honest(daemon) if self._is_judged else ()
         try:
             for number in range(sessions):
@@ -514,35 +509,13 @@ def _decoded(state: bytes) -> Any:
     return [router, clients, held, {name: msgspec.msgpack.decode(each) for name, each in machines.items()}, addresses]
 
 
-class _NoProcess:
-    """In place of a process that a stand-in would run in."""
-
-    returncode: int | None = None
-    pid = 1
-
-    def __init__(self) -> None:
-        self.stdin = SimpleNamespace(write=lambda _: None, close=lambda: None)
-
-    async def wait(self) -> int:
-        return 0
-
-    def terminate(self) -> None:
-        pass
-
-
-async def _no_process() -> Any:
-    return _NoProcess()
-
-
 def run_block(kind: str, seed: int, findings: Findings, sessions: int = SESSIONS_PER_BLOCK) -> None:
     place = Path(tempfile.mkdtemp(prefix="pleach-hostile-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     started = time.monotonic()
     try:
-        with ExitStack() as stack:
-            block = Block(kind, seed, findings, place)
-            clock = SimpleNamespace(monotonic=lambda: block.now)
-            stack.enter_context(mock.patch.object(daemon_module, "time", clock))
-            stack.enter_context(mock.patch.object(stand_in_host, "_loaded", _no_process))
+        block = Block(kind, seed, findings, place)
+        clock = SimpleNamespace(monotonic=lambda: block.now)
+        with mock.patch.object(daemon_module, "time", clock):
             asyncio.run(block.run(sessions))
     except Exception as error:  # noqa: BLE001 - what is looked for
         findings.add(error, f"--kinds {kind} --blocks 1 --seed {seed}")

@@ -13,7 +13,7 @@ from random import Random
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, FrameReader, Hello, Read, encode_frame
-from pleach.core.messages import Attach, Connect, Lock, Publish, RequestRemove, RequestSwap, Returning, Seek, Subscribe
+from pleach.core.messages import Attach, Connect, Lock, Publish, RequestRemove, RequestSwap, Seek, Subscribe
 from support.live.hostile_acts import act
 from support.live.hostile_wire import (
     LINGER_SECONDS_MAX,
@@ -28,22 +28,11 @@ from support.live.hostile_wire import (
     send,
 )
 
-LAST = 2**63 - 1
-
-
-@act
-async def says_it_returns(rng: Random, target: Target) -> None:
-    """Marks that cover all that the victim will ever publish, and more subscriptions than a broker takes."""
-    wanted = {f"s{n}": parse_filter(f"hostile = {n}") for n in range(rng.choice([0, 10, 2_000]))}
-    marks = [EventId(target.victim, LAST, LAST)]
-    said = Returning(True, marks, wanted, {}, marks, [EventId(target.victim, LAST, LAST)])
-    await say(target.client, greeting(rng), *numbered([said, said]))
-
 
 @act
 async def roles_of_others(rng: Random, target: Target) -> None:
-    """A stand-in, a broker or worse at the clients' port, and then at the peers' port under the same name."""
-    name, role = f"hostile-{rng.randrange(NAMES)}", rng.choice(["stand-in", "broker", "guarded", "operator", ""])
+    """A broker, a machine or worse at the clients' port, and then at the peers' port under the same name."""
+    name, role = f"hostile-{rng.randrange(NAMES)}", rng.choice(["standby", "broker", "meter", "operator", ""])
     fenced = encode_frame(Bye(ByeReason.FENCED, "another one is at work", is_at_work=True))
     await say(target.client, encode_frame(Hello(name, time.time_ns(), 0, 0, 1, role=role)), fenced)
     await say(target.peer, encode_frame(Hello(name, time.time_ns(), 0, 0, 1, role=role)), fenced)
@@ -53,8 +42,7 @@ async def roles_of_others(rng: Random, target: Target) -> None:
 async def a_neighbour_from_the_future(rng: Random, target: Target) -> None:
     """Whoever has the name rightly would be fenced for as long as the epoch lies ahead."""
     epoch = rng.choice([2**62 - 1, time.time_ns() + 86_400 * 10**9])
-    hello = Hello(target.neighbour, epoch, 0, 0, 1, role=rng.choice(["broker", "stand-in"]))
-    await say(target.peer, encode_frame(hello))
+    await say(target.peer, encode_frame(Hello(target.neighbour, epoch, 0, 0, 1)))
 
 
 @act

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import ssl
 import sys
@@ -47,10 +46,9 @@ from support.live.hostile_wire import Connection, connected, send
 from support.live.tls_network import TlsBroker, TlsNetwork
 from support.python_process import command, environment
 
-KINDS = ("plain", "heal", "ring", "leases", "rebuild", "improve", "secured")
+KINDS = ("plain", "ring", "leases", "rebuild", "improve", "secured")
 TABLES = {
     "plain": "",
-    "heal": "[heal]\nafter = 3.0\ngrace = 2.0\n",
     "ring": "",
     "leases": "[stabilise]\nrefresh = 1.0\nperiod = 5.0\n",
     "rebuild": "[stabilise]\nrefresh = 1.0\nperiod = 8.0\nkind = 'rebuild'\n",
@@ -382,7 +380,7 @@ class Chain:
         parent = 'parent = "b"\n' if self.kind == "rebuild" and name == "a" else ""
         settings.write_text(parent + TABLES[self.kind] + LIMITS, encoding="utf-8")
         options = ["--config", str(settings), *arguments]
-        durable = self.kind in ("heal", "plain", "secured")
+        durable = self.kind in ("plain", "secured")
         if self.network is not None:
             options += ["--access", str(self.place / "access.toml")]
             self.brokers[name] = TlsBroker(name, self.place, self.network, *options, durable=durable)
@@ -422,7 +420,7 @@ class Chain:
         return found
 
     def end(self) -> dict[str, int]:
-        """Stop all, also stand-ins that were started; returns exit codes that are not 0."""
+        """Stop all; returns exit codes that are not 0."""
         codes = {}
         for broker in self.brokers.values():
             if broker.process.poll() is None:
@@ -435,9 +433,6 @@ class Chain:
                 code = -1
             if code not in (ENDED_WELL, -signal.SIGKILL if self.kind == "ring" else ENDED_WELL):
                 codes[name] = code
-        for pid in self.place.glob("*/stand-ins/*/*/pid"):
-            with suppress(OSError, ValueError):
-                os.kill(int(pid.read_text()), signal.SIGKILL)
         return codes
 
 

@@ -23,6 +23,7 @@ from support.long_runs.output import say
 SEEDS_PER_TASK = 12
 PROGRESS_SECONDS = 10.0
 NAME_WIDTH = 48
+BAR_WIDTH = 30
 
 
 class Judged(Protocol):
@@ -149,7 +150,11 @@ class Progress:
         self._shown = now
         rate = total.seeds / (now - self._started)
         left = (self._wanted - total.seeds) / rate / 60
-        text = f"{total.seeds:,} of {self._wanted:,}, {rate:.1f} seeds/s, {left:.0f} min left, {total.failed} failed"
+        done = round(BAR_WIDTH * total.seeds / self._wanted)
+        bar = f"[{'#' * done}{'.' * (BAR_WIDTH - done)}]"
+        text = (
+            f"{bar} {total.seeds:,} of {self._wanted:,}, {rate:.1f} seeds/s, {left:.0f} min left, {total.failed} failed"
+        )
         if self._runs == 1:
             text += f"; to go on from here: --first {self._first + total.seeds} --seeds {self._wanted - total.seeds}"
         sys.stderr.write(f"{text}\n")

@@ -33,6 +33,7 @@ from pleach.harness.network import Ready
 from pleach.net.loops import run_loop
 
 WINDOW = 1_024  # unconfirmed events of the publisher
+AFTER_SECONDS = 5.0  # a benchmark loads the machine: nobody should be replaced for it
 BROKERS = ("a", "b", "c")
 CERTIFICATES, ACCESS = "certificates", "access.toml"
 # Wider than what is published and asked for, as rights are: what the two of them cost, not what they refuse.
@@ -44,16 +45,26 @@ subscribe = "topic LIKE '{TOPIC[:2]}%' OR topic = 'other'"
 """
 
 
-class Pleach:
-    """`rights`: with TLS, clients log in by their certificate, and each event is judged by a right."""
+class HostReady(msgspec.Struct):
+    """What `pleach standby` prints."""
 
-    def __init__(self, *, durable: bool = False, tls: bool = False, rights: bool = False) -> None:
+    peer: str
+
+
+class Pleach:
+    """`rights`: with TLS, clients log in by their certificate, and each event is judged by a right.
+
+    `copies`: on as many disks; each but the broker's own is that of a process of `pleach standby`, and so is a witness.
+    """
+
+    def __init__(self, *, copies: int = 0, tls: bool = False, rights: bool = False) -> None:
         secured = ", TLS and rights" if rights else ", TLS" if tls else ""
-        self.name = f"Pleach, {'durable' if durable else 'in memory'}{secured}"
-        self.cases = (Case.ONE, Case.VARIED, Case.CHAIN) if durable or tls else tuple(Case)
+        kept = {0: "in memory", 1: "durable"}.get(copies, f"{copies} copies")
+        self.name = f"Pleach, {kept}{secured}"
+        self.cases = (Case.ONE, Case.VARIED, Case.CHAIN) if copies or tls else tuple(Case)
         self._has_tls, self._has_rights = tls, rights
-        self.pace = 0.5 if durable else 1.0
-        self._is_durable = durable
+        self.pace = 0.5 if copies else 1.0
+        self._copies = copies
 
     def missing(self) -> str:
         return ""
@@ -63,16 +74,24 @@ class Pleach:
         names = BROKERS if case is Case.CHAIN else BROKERS[:1]
         client = _certificates(directory, names) if self._has_tls else ""
         with ExitStack() as stack:
+            hosts = [self._host(stack, f"host{n}", directory) for n in range(2 * self._copies - 2)]
             brokers: list[Ready] = []
             for number, name in enumerate(names):
                 neighbours = ["--neighbour", names[number + 1]] if number + 1 < len(names) else []
                 neighbours += ["--peer", f"{brokers[-1].name}={brokers[-1].peer}"] if brokers else []
-                command = [*self._command(name, directory), *neighbours]
+                command = [*self._command(name, directory, hosts), *neighbours]
                 process = stack.enter_context(server(command, directory / f"{name}.log"))
                 brokers.append(msgspec.json.decode(read_line(process, f"broker {name}"), type=Ready))
             yield Addresses(brokers[0].client, brokers[-1].client, client)
 
-    def _command(self, name: str, directory: Path) -> list[str]:
+    def _host(self, stack: ExitStack, name: str, directory: Path) -> str:
+        """The address of a process that holds a copy, or has a vote."""
+        command = [sys.executable, "-m", "pleach", "standby", name, "--data-dir", str(directory / name)]
+        command += ["--peer-listen", f"{LOOPBACK}:0", "--admin-listen", f"{LOOPBACK}:0"]
+        process = stack.enter_context(server(command, directory / f"{name}.log"))
+        return msgspec.json.decode(read_line(process, f"host {name}"), type=HostReady).peer
+
+    def _command(self, name: str, directory: Path, hosts: Sequence[str]) -> list[str]:
         command = [sys.executable, "-m", "pleach", "broker", "--name", name]
         for door in ("client", "peer", "admin"):
             command += [f"--{door}-listen", f"{LOOPBACK}:0"]
@@ -81,7 +100,14 @@ class Pleach:
         if self._has_rights:
             (directory / ACCESS).write_text(RIGHTS)
             command += ["--access", str(directory / ACCESS)]
-        return [*command, "--data-dir", str(directory / name)] if self._is_durable else command
+        if self._copies:
+            command += ["--data-dir", str(directory / name)]
+        if self._copies > 1:
+            config = directory / f"{name}.toml"
+            places = ", ".join(f'"{each}"' for each in hosts)
+            config.write_text(f"[standby]\nafter = {AFTER_SECONDS}\ncopies = {self._copies}\nat = [{places}]\n")
+            command += ["--config", str(config)]
+        return command
 
     def publish(self, task: WorkerTask, start: Starter) -> None:
         run_loop(_publish(task, start))

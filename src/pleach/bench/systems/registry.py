@@ -14,7 +14,8 @@ from pleach.bench.systems.system import System
 from pleach.bench.systems.zenoh import Zenoh
 
 OURS = Pleach()
-DURABLE = Pleach(durable=True)
+DURABLE = Pleach(copies=1)
+REPLICATED = Pleach(copies=2)
 SECURED = Pleach(tls=True)
 GUARDED = Pleach(tls=True, rights=True)
 PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
@@ -25,7 +26,7 @@ JETSTREAM_SYNCED = JetStream(3, sync_always=True)
 STORING: tuple[System, ...] = (JETSTREAM_ONE, JETSTREAM_THREE, JETSTREAM_SYNCED)
 
 SYSTEMS: MappingProxyType[str, System] = MappingProxyType(
-    {s.name: s for s in (OURS, DURABLE, SECURED, GUARDED, *PEERS, *STORING)}
+    {s.name: s for s in (OURS, DURABLE, REPLICATED, SECURED, GUARDED, *PEERS, *STORING)}
 )
 
 # Systems whose clients can move by reconnecting to another server.

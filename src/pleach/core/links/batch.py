@@ -43,29 +43,6 @@ class Progress(NamedTuple):
         return cls(own.epoch, session.peer_epoch, session.received, session.first, session.peer_view)
 
 
-class PublisherMark(NamedTuple):
-    """The highest event of a publisher that a peer sent before we sent it any payload behind number `after`.
-
-    `after` 0: before any payload that the peer has not confirmed.
-    """
-
-    peer: Node
-    publisher: str
-    after: int
-    incarnation: int
-    sequence: int
-
-
-class PublisherMarks(NamedTuple):
-    """New marks. `settled`: per peer, marks with an `after` between 0 and this number are merged into others."""
-
-    seen: tuple[PublisherMark, ...] = ()
-    settled: tuple[tuple[Node, int], ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.seen or self.settled)
-
-
 class Batch(NamedTuple):
     """What happened since the last batch; `transmits` to `forgotten` are carried out after the rest is committed."""
 
@@ -82,7 +59,6 @@ class Batch(NamedTuple):
     concluded: list[Concluded]
     forgotten: list[Node]  # peers whose sessions were deleted; none of them is in `progress`
     rewritten: list[Queued]  # payloads queued in earlier batches, in another form (withholding.py)
-    sightings: PublisherMarks = PublisherMarks()
 
     @classmethod
     def empty(cls) -> Batch:
@@ -90,7 +66,7 @@ class Batch(NamedTuple):
 
     @property
     def changes_disk(self) -> bool:
-        return bool(self.journal or self.queued or self.progress or self.forgotten or self.rewritten or self.sightings)
+        return bool(self.journal or self.queued or self.progress or self.forgotten or self.rewritten)
 
 
 class Saved(NamedTuple):

@@ -16,7 +16,7 @@ journalled like messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 import msgspec
@@ -43,7 +43,6 @@ from pleach.core.links.session import (
     Arrived,
     Fenced,
     Hangup,
-    Numbered,
     PeerReset,
     Session,
     SessionConfig,
@@ -87,8 +86,6 @@ class Endpoint:
         self._unsent: dict[Node, float] = {}  # links with a grown outbox, and since when; `take_batch` pumps them
         self._follow_ups: list[Message] = []
         self._sequence_floor = 1  # of new sessions: beyond every number of a deleted one
-        self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # for a peer that has a stand-in now
-        self.refuse_payload: Callable[[bytes], str] = lambda _: ""  # why a message is not even decoded; empty: it is
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
         """Restore a fresh endpoint from disk and resume."""
@@ -268,9 +265,7 @@ class Endpoint:
                     self._arrived(peer, payload, now)
                 case Hangup(reason):
                     batch.hangups.append((peer, reason))
-                case PeerReset(is_stand_in=True, unheard=unheard) if self.testify is not None:
-                    self.request(self.testify(peer, unheard), now=now)
-                case PeerReset(is_known=True):
+                case PeerReset():
                     self._peer_reset(peer, now)
                 case Up():
                     batch.up.append(peer)
@@ -283,8 +278,6 @@ class Endpoint:
         try:
             if is_run(payload):
                 self._take_run(peer, Run(payload), now)
-            elif reason := self.refuse_payload(payload):
-                self._batch.hangups.append((peer, reason))
             else:
                 self._take(peer, decode(payload), payload, now)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError) as error:

@@ -24,13 +24,12 @@ FRAME_BYTES_MAX = 4 * 1_048_576  # the largest event and its envelope
 PROTOCOL_VERSION = 5
 PROBE_PATH_MAX = 1_000  # brokers
 LOGIN_BYTES_MAX = 8_192  # of a token
+FALLBACKS_MAX = 16  # addresses of other brokers
 
 # Roles in a Hello, besides that of readers (reading.py).
 BROKER, CLIENT = "broker", "client"
 STANDBY = "standby"  # between machines that hold copies of brokers (server/standby/links.py)
 ENQUIRY = "enquiry"  # of whoever only asks where the broker is that it wants; answered with ELSEWHERE, on any port
-GUARDED = "guarded"  # a broker that a stand-in replaces if it dies: its clients keep what they need for that
-STAND_IN = "stand-in"  # a replacement of a dead broker that does not know yet what that one knew
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
@@ -71,6 +70,7 @@ class ByeReason(IntEnum):
 NUMBER_MAX = 2**63 - 1  # the largest integer of the database
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
+FallbackAddresses: TypeAlias = Annotated[list[NetworkAddress], msgspec.Meta(max_length=FALLBACKS_MAX)]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -89,6 +89,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     token: str = ""  # from a broker to a client: what readers of its session have to show; from a reader: that
     machine: Node = ""  # where the sender runs; another disk is another machine
     view: Number = 0  # of a broker that has standbys: the view whose primary it is; whoever met a newer one refuses it
+    fallbacks: FallbackAddresses = []  # from a broker to a client: where to ask for it when it is gone
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):

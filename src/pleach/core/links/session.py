@@ -17,7 +17,7 @@ Rule 6: a Hello that refers to a former epoch of its receiver is ignored, since 
 Rule 7: a node that another node referred to a peer was referred to one epoch of it (`awaited`). It treats that epoch as
         known: rules 5 and 6 apply.
 Rule 8: a peer that was promoted on another machine has the state of its epoch, and a higher view (core/standby/). One
-        with a lower view than was met is outdated, and is refused as fenced.
+        with a lower view of that epoch than was met is outdated, and is refused as fenced.
 
 The session reads no clock (`now` is a parameter) and knows no sockets; tests simulate crashes, cuts and lost frames.
 """
@@ -32,7 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, STAND_IN, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
+from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
 from pleach.core.messages.runs import messages_in
 
 HEARTBEATS_MISSED_MAX = 3
@@ -69,15 +69,7 @@ Numbered: TypeAlias = tuple[int, bytes]  # sequence and payload
 
 
 class PeerReset(NamedTuple):
-    """The peer has lost its state: what it knew of us and what we had for it is gone.
-
-    `is_stand_in`: it replaces a dead broker and collects what others know; `unheard`: the outbox for the dead one.
-    `is_known`: an earlier epoch was known here; without one, only a stand-in causes this effect.
-    """
-
-    is_stand_in: bool = False
-    unheard: Sequence[Numbered] = ()
-    is_known: bool = True
+    """The peer has lost its state: what it knew of us and what we had for it is gone."""
 
 
 class Fenced(NamedTuple):
@@ -102,16 +94,18 @@ class SessionState(msgspec.Struct, array_like=True):
     received: int = 0
     first: int = 1  # the sequence of outbox[0]
     outbox: list[bytes] = msgspec.field(default_factory=list)
-    peer_view: int = 0  # the highest that was met; 0: a peer without standbys
+    peer_view: int = 0  # the highest of that epoch that was met; 0: a peer without standbys
 
 
 class Introduction(msgspec.Struct):
     """What a node says of itself in its Hello, besides numbers."""
 
+    node: str
     epoch: int
     role: str = BROKER
     admin: str = ""  # operators' address of this node, for peers that may know it
     view: int = 0  # of a broker that has standbys
+    fallbacks: list[str] = []  # addresses of other brokers, for clients
     awaited: int = 0  # the epoch of the peer that this node was referred to; valid until a Hello names one
     token: str = ""  # for readers of this session
     former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know
@@ -119,7 +113,6 @@ class Introduction(msgspec.Struct):
 
 class Session:
     def __init__(self, node: str, peer: str, state: SessionState, config: SessionConfig | None = None) -> None:
-        self.node = node
         self.peer = peer
         self.phase = SessionPhase.DOWN
         self.peer_epoch = state.peer_epoch
@@ -128,13 +121,17 @@ class Session:
         self.first = state.first
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
-        self.introduction = Introduction(state.epoch)
+        self.introduction = Introduction(node, state.epoch)
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages; a run is one payload of several messages
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
         self._in_flight = 0  # messages sent on this connection and not confirmed
         self._heard_at = 0.0
         self._spoke_at = 0.0
+
+    @property
+    def node(self) -> str:
+        return self.introduction.node
 
     @property
     def last(self) -> int:
@@ -229,6 +226,10 @@ class Session:
             return [Transmit(Ping())]
         return []
 
+    def silence(self, now: float) -> float:
+        """For how long nothing was heard on a connection that is up."""
+        return now - self._heard_at if self.phase is SessionPhase.UP else 0.0
+
     def receive(self, frame: Frame, *, now: float) -> Sequence[SessionEffect]:
         self._heard_at = now
         match self.phase, frame:
@@ -265,7 +266,7 @@ class Session:
         if hello.epoch < self.known_epoch:
             reason = f"a newer {hello.node} is known to {self.node}"
             return [Transmit(Bye(ByeReason.FENCED, reason)), Hangup(reason)]
-        if hello.view < self.peer_view:
+        if hello.epoch == self.peer_epoch and hello.view < self.peer_view:
             reason = f"view {self.peer_view} of {hello.node} is known to {self.node}, not only {hello.view}"
             return [Transmit(Bye(ByeReason.FENCED, reason, view=self.peer_view)), Hangup(reason)]
         self.peer_view = hello.view
@@ -286,22 +287,30 @@ class Session:
 
     def _reset(self, hello: Hello) -> Sequence[SessionEffect]:
         """The peer has a new epoch: what we had for a former one is void."""
-        known, is_stand_in = self.known_epoch not in (0, hello.epoch), hello.role == STAND_IN
+        is_known = self.known_epoch not in (0, hello.epoch)
         self.peer_epoch = hello.epoch
         self.introduction.former = 0
         self.received = hello.first - 1
-        if not known:
-            return [PeerReset(is_stand_in, is_known=False)] if is_stand_in else []
-        unheard = tuple(self.payloads(0)) if is_stand_in else ()
+        if not is_known:
+            return []
         self._drop(self.last)
         # The Hello precedes all messages that the reset causes.
-        return [Transmit(self._hello()), PeerReset(is_stand_in, unheard)]
+        return [Transmit(self._hello()), PeerReset()]
 
     def _hello(self) -> Hello:
         own = self.introduction
         awaits = 0 if self.peer_epoch else own.awaited
         numbers = (own.epoch, own.former or self.peer_epoch, self.received, self.first)
-        return Hello(self.node, *numbers, role=own.role, admin=own.admin, awaits=awaits, token=own.token, view=own.view)
+        return Hello(
+            self.node,
+            *numbers,
+            role=own.role,
+            admin=own.admin,
+            awaits=awaits,
+            token=own.token,
+            view=own.view,
+            fallbacks=own.fallbacks,
+        )
 
     def _bye(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:
         if why is ByeReason.FENCED:

@@ -21,12 +21,11 @@ from pleach.core.messages.codec import *
 from pleach.core.messages.coloured import *
 from pleach.core.messages.council import *
 from pleach.core.messages.exchange import *
-from pleach.core.messages.healing import *
 from pleach.core.messages.hosting import *
 from pleach.core.messages.kinds import *
+from pleach.core.messages.locations import *
 from pleach.core.messages.membership import *
 from pleach.core.messages.movement import *
-from pleach.core.messages.neighbours import *
 from pleach.core.messages.rebuild import *
 from pleach.core.messages.requests import *
 from pleach.core.messages.ring import *

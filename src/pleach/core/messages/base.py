@@ -4,7 +4,7 @@ A message's `tag` stands for its type on the wire. Rule 1: a tag is never change
 class can be renamed and old captures can be read. Rule 2: a tag lies in the range of its area. Tags below 128 take one
 byte, so the areas with much traffic come first. `tests/core/messages/test_tags.py` pins all of them.
 
-    1–15     clients to brokers        64–79    SwapLink           144–159  healing, neighbour reports
+    1–15     clients to brokers        64–79    SwapLink           144–159  neighbour reports
     16–31    brokers to clients        80–111   link exchange      160–175  rebuilt tables
     32–47    routing                   112–127  membership         176–191  coloured overlay
     48–63    operators' requests       128–143  client movement    192–223  ring;  224–239  council

@@ -17,11 +17,10 @@ from pleach.core.messages.clients import Advertise, ClientReply, ClientRequest, 
 from pleach.core.messages.coloured import ColouredMessage
 from pleach.core.messages.council import CouncilMessage
 from pleach.core.messages.exchange import ExchangeMessage
-from pleach.core.messages.healing import HealingMessage, Returning
 from pleach.core.messages.hosting import HostingRequest
+from pleach.core.messages.locations import FallbackBrokers, LocationReport
 from pleach.core.messages.membership import MembershipMessage, Redirect
 from pleach.core.messages.movement import Halt, MovementMessage, Resume
-from pleach.core.messages.neighbours import FallbackBrokers, NeighbourReport
 from pleach.core.messages.rebuild import PaceMessage, RebuildMessage
 from pleach.core.messages.requests import Presence, Seek, Sought
 from pleach.core.messages.ring import DoorMessage, RingMessage
@@ -43,9 +42,8 @@ AnyMessage: TypeAlias = (
     | Resume
     | RebuildMessage
     | PaceMessage
-    | HealingMessage
-    | NeighbourReport
     | FallbackBrokers
+    | LocationReport
     | HostingRequest
     | Seek
     | Sought
@@ -80,7 +78,7 @@ def _text(kind: type, value: Any) -> str:
 
 # Messages whose filters a client has written. Only the client decoder knows their tags, and it knows no others: such a
 # tag in a longer encoding than the one byte that `decode` looks at comes to the other decoder, and is refused.
-_CLIENT_FILTERS: tuple[type[Message], ...] = (Subscribe, Advertise, Returning)
+_CLIENT_FILTERS: tuple[type[Message], ...] = (Subscribe, Advertise)
 _CLIENT_TAGS = frozenset(bytes([wire_tag(kind)]) for kind in _CLIENT_FILTERS)
 _TAG_AT = slice(1, 2)  # behind the head of an array of at most 15 fields
 

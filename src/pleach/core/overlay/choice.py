@@ -3,11 +3,8 @@
 Only two protocols lose, double and reorder nothing: SwapLinks, and advanced coordinated reconfiguration (an exchange at
 once). `lab/exchanges/swap_or_cycle.py` measures what each costs; docs/how-to/reweave.md has the consequences.
 
-Rule 1: an exchange at once is two to three times as fast and sends no event twice. But where causal order is kept,
-        events wait meanwhile, the longer the longer the cycle is; swaps delay hardly any. Delay of events counts more.
-Rule 2: where brokers that die are replaced, it is always swaps: a swap is undone or completed when one of its three
-        dies, but a whole cycle stays locked, and its brokers cannot testify for a stand-in (docs/protocols/healing.md).
-        There a protocol for cycles is refused also where it is named.
+Rule: an exchange at once is two to three times as fast and sends no event twice. But where causal order is kept, events
+wait meanwhile, the longer the longer the cycle is; swaps delay hardly any. Delay of events counts more.
 """
 
 from __future__ import annotations
@@ -17,32 +14,26 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from pleach.core.messages import Node
-from pleach.core.overlay.plans import ExchangeStep, Link, Plan, Step, SwapStep, Topology, transform
+from pleach.core.overlay.plans import ExchangeStep, Link, Plan, Step, Topology, transform
 from pleach.core.overlay.plans.compose import exchange
 from pleach.core.overlay.plans.cycle import cycle_of
 from pleach.core.overlay.plans.transform import exchanges_towards, transform_by
-from pleach.core.overlay.registry import CYCLES, EXCHANGES
-from pleach.errors import PlanError
+from pleach.core.overlay.registry import EXCHANGES
 
 AUTO: Final = "auto"
 CHOICES: tuple[str, ...] = (*EXCHANGES, AUTO)
 
 BY_SWAPS: Final = "swaplink"
 AT_ONCE: Final = "advanced-coordinated"
-INSTEAD: Final = f"take {BY_SWAPS}, or leave it to {AUTO}"  # the remedy where a protocol does not fit
 ONE_SWAP: Final = 3  # brokers
 CAUSAL_BROKERS_MAX: Final = 5  # at once: up to this length the longest wait is 16 ms, with swaps 3 (docs/results)
 
 
 class Circumstances(NamedTuple):
-    """What the choice depends on besides the length of the cycle. `ordering`: the order that the network keeps.
-
-    `heals`: a broker that dies gets a stand-in.
-    """
+    """What the choice depends on besides the length of the cycle. `ordering`: the order that the network keeps."""
 
     ordering: str = "causal"
     is_hierarchical: bool = False
-    heals: bool = False
 
 
 class Recommendation(NamedTuple):
@@ -52,13 +43,11 @@ class Recommendation(NamedTuple):
 
 def recommended(brokers: int, circumstances: Circumstances) -> Recommendation:
     """`brokers`: how many are on the cycle that both links make."""
-    ordering, is_hierarchical, heals = circumstances
+    ordering, is_hierarchical = circumstances
     if is_hierarchical:
         return Recommendation(BY_SWAPS, "with hierarchical routing links are exchanged by swaps only")
     if brokers == ONE_SWAP:
         return Recommendation(BY_SWAPS, "one swap does it, in twelve messages however many subscriptions there are")
-    if heals:
-        return Recommendation(BY_SWAPS, "should a broker die, a swap is undone or completed; a cycle would stay locked")
     if ordering != "causal":
         reason = f"it is quicker than {brokers - 2} swaps, and with {ordering} order few events wait, if any"
         return Recommendation(AT_ONCE, reason)
@@ -67,29 +56,6 @@ def recommended(brokers: int, circumstances: Circumstances) -> Recommendation:
         return Recommendation(AT_ONCE, reason)
     reason = f"at once, causal order would let events wait for a whole cycle of {brokers}; swaps delay hardly any"
     return Recommendation(BY_SWAPS, reason)
-
-
-# A protocol that somebody has named ----------------------------------------------------------------------------------
-
-
-def why_not(protocol: str, circumstances: Circumstances) -> str:
-    """Why a protocol does not fit; empty if it does. `INSTEAD` is the remedy."""
-    if circumstances.heals and protocol in CYCLES:
-        return f"a broker that dies would leave the cycle of {protocol} locked for good, and could not be healed"
-    return ""
-
-
-def check_fits(protocol: str, circumstances: Circumstances) -> None:
-    """Raises PlanError for a protocol that does not fit."""
-    if reason := why_not(protocol, circumstances):
-        raise PlanError(f"{reason}; {INSTEAD}")
-
-
-def check_plan(plan: Plan, circumstances: Circumstances) -> None:
-    """Raises PlanError where a step names a protocol that does not fit."""
-    for step in plan.steps:
-        if isinstance(step, SwapStep | ExchangeStep):
-            check_fits(step.protocol, circumstances)
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------
@@ -103,22 +69,17 @@ def planned_exchange(
     protocol: str,
     circumstances: Circumstances,
 ) -> Plan:
-    """`protocol`: one of `CHOICES`. Raises PlanError where that does not fit, or the exchange would leave no tree."""
+    """`protocol`: one of `CHOICES`. Raises PlanError where the exchange would leave no tree."""
     if protocol == AUTO:
         brokers = len(cycle_of(topology, remove=remove, add=add))
         protocol = recommended(brokers, circumstances).protocol
-    check_fits(protocol, circumstances)
     return exchange(topology, remove=remove, add=add, protocol=protocol)
 
 
 def planned_transformation(
     topology: Topology, target: Topology, *, protocol: str, circumstances: Circumstances
 ) -> Plan:
-    """Any tree into any other. `protocol`: one of `CHOICES`, of which `auto` chooses for each link; empty: swaps.
-
-    Raises PlanError for a protocol that does not fit.
-    """
-    check_fits(protocol, circumstances)
+    """Any tree into any other. `protocol`: one of `CHOICES`, of which `auto` chooses for each link; empty: swaps."""
     if protocol != AUTO:
         return transform(topology, target, protocol=protocol)
     plan = transform_by(topology, target, partial(_one_by_one, circumstances=circumstances))

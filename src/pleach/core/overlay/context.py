@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Node
@@ -12,33 +12,6 @@ from pleach.core.overlay.seam import Reaction
 from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.rewiring import Rewiring
 from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
-
-
-class MiddleBroker(NamedTuple):
-    """The broker between this one and a dead peer, if any. `had_all`: what went to the peer straight has passed it."""
-
-    node: Node = ""
-    had_all: bool = False
-
-
-class PeerDeathHook(Protocol):
-    """A protocol that goes on without a broker that is dead for good (healing/stand_in.py tells it)."""
-
-    def peer_died(self, peer: Node) -> Reaction:
-        """Undo or complete what is under way with the peer. Nothing more comes from it."""
-        ...
-
-    @property
-    def operation(self) -> str: ...
-
-    def is_open(self, peer: Node) -> bool:
-        """Whether another broker has still to decide on an operation with the dead peer."""
-        ...
-
-    def between(self, peer: Node) -> MiddleBroker:
-        """Which broker is between this one and the peer, should they turn out not to be linked."""
-        ...
-
 
 # A peer, neighbour or client, has lost its memory: what it was told, or had to say, is void. The hooks are called
 # before routing starts over with the peer.
@@ -93,12 +66,7 @@ class BrokerContext:
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one dials
     component_host: ComponentHost = field(init=False)  # set by the broker before it makes its machines
     awaited: tuple[Node, ...] = ()  # clients that are moving here: routing has their subscriptions already
-    death_hooks: list[PeerDeathHook] = field(default_factory=list)
     reset_hooks: list[PeerResetHook] = field(default_factory=list)
-    on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first once an operation with a dead peer is over
-
-    def on_peer_death(self, hook: PeerDeathHook) -> None:
-        self.death_hooks.append(hook)
 
     def on_peer_reset(self, hook: PeerResetHook) -> None:
         self.reset_hooks.append(hook)

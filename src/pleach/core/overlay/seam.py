@@ -229,9 +229,6 @@ class Seam:
     def held_events(self) -> dict[Node, list[Passing]]:
         return {link: list(filter(_is_event, held.messages)) for link, held in sorted(self._held.items())}
 
-    def holds(self, link: Node) -> bool:
-        return link in self._held
-
     def _is_behind(self, sender: Node, message: Passing) -> bool:
         """Whether it has to wait behind held messages, whatever the reconfiguration says (rule 2)."""
         held = self._held.get(sender)

@@ -100,7 +100,7 @@ def reference_tree(circle: Circle, degree: int = BINARY) -> ReferenceTree:
 POSITIONS_KEPT: Final = 1 << 16  # cached
 
 
-class Position(NamedTuple):
+class HostPosition(NamedTuple):
     """The position of a host (S3 §3.3): a node of the tree, and the keys of its ancestors, nearest first."""
 
     branch: TreeNode
@@ -116,15 +116,15 @@ class Position(NamedTuple):
 
 
 @lru_cache(maxsize=POSITIONS_KEPT)
-def topmost(tree: ReferenceTree, arc: Arc) -> Position:
+def topmost(tree: ReferenceTree, arc: Arc) -> HostPosition:
     """The first key of an arc in breadth-first order. Visits few nodes per level: those that meet the arc."""
-    level = [Position(tree.root, ())]
+    level = [HostPosition(tree.root, ())]
     while True:
         for position in level:
             if position.key in arc:
                 return position
         level = [
-            Position(child, (position.key, *position.ancestors))
+            HostPosition(child, (position.key, *position.ancestors))
             for position in level
             for child in tree.children(position.branch, position.parent_key)
             if arc.meets(child.first, child.last)
@@ -140,7 +140,7 @@ def arcs_of(circle: Circle, hosts: Iterable[int]) -> dict[int, Arc]:
     return {high: Arc(circle, low, high) for low, high in pairwise((ordered[-1], *ordered))} if ordered else {}
 
 
-def positions_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, Position]:
+def positions_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, HostPosition]:
     return {host: topmost(tree, arc) for host, arc in arcs_of(tree.circle, hosts).items()}
 
 
@@ -149,7 +149,7 @@ def parents_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, int]:
     return parents_at(positions_of(tree, hosts))
 
 
-def parents_at(positions: Mapping[int, Position]) -> dict[int, int]:
+def parents_at(positions: Mapping[int, HostPosition]) -> dict[int, int]:
     host_at = {position.key: host for host, position in positions.items()}
     parents: dict[int, int] = {}
     for host, position in positions.items():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pleach.core.messages import Peer
 from pleach.core.ring.keys import Arc
-from pleach.core.ring.reference_tree import Position, ReferenceTree, TreeNode, topmost
+from pleach.core.ring.reference_tree import HostPosition, ReferenceTree, TreeNode, topmost
 
 
 class HostArc(NamedTuple):
@@ -73,7 +73,7 @@ def survey(tree: ReferenceTree, own: Arc, known: Sequence[HostArc]) -> Neighbour
     return Wanted(tuple(seen.wanted)) if seen.wanted else Neighbourhood(parent, children)
 
 
-def _parent(seen: _Seen, position: Position) -> Peer | None:
+def _parent(seen: _Seen, position: HostPosition) -> Peer | None:
     """The nearest ancestor that is a host's topmost key (S3 Definition 3); None for the root, or if unknown."""
     for key in position.ancestors:
         owner = seen.owner(key)

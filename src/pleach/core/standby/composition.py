@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
     address: str
 
 
-class Circle(NamedTuple):
+class Availability(NamedTuple):
     """What the primary knows of the machines around it."""
 
     live: Collection[Machine]  # who have answered of late, the primary among them
@@ -46,44 +46,46 @@ class Circle(NamedTuple):
         return machine in self.live and machine not in self.stalled
 
 
-def missing(view: View, circle: Circle, learners: Sequence[Machine]) -> list[Machine]:
+def missing(view: View, available: Availability, learners: Sequence[Machine]) -> list[Machine]:
     """The machines to be filled so that there are enough copies.
 
     `learners` that are being filled come first, those that are stalled last.
     """
-    kept = [copy for copy in view.copies if circle.can_copy(copy) and (copy == view.primary or circle.is_fit(copy))]
-    named = [each.machine for each in circle.candidates if each.machine != view.primary]
+    kept = [
+        copy for copy in view.copies if available.can_copy(copy) and (copy == view.primary or available.is_fit(copy))
+    ]
+    named = [each.machine for each in available.candidates if each.machine != view.primary]
     possible = [*(each for each in learners if each in named), *(each for each in named if each not in learners)]
-    found = [each for each in possible if each in circle.live and each not in kept]
-    found.sort(key=lambda each: each in circle.stalled)
-    return found[: max(0, circle.copies - len(kept))]
+    found = [each for each in possible if each in available.live and each not in kept]
+    found.sort(key=lambda each: each in available.stalled)
+    return found[: max(0, available.copies - len(kept))]
 
 
-def composed(view: View, circle: Circle, learners: Sequence[Machine]) -> View:
+def composed(view: View, available: Availability, learners: Sequence[Machine]) -> View:
     """The view that should follow; `is_like` the present one if nothing is to be changed."""
-    copies = tuple(_copies(view, circle, learners))
-    if len(copies) < min(COPIES_MIN, circle.copies):
+    copies = tuple(_copies(view, available, learners))
+    if len(copies) < min(COPIES_MIN, available.copies):
         return msgspec.structs.replace(view, number=view.number + 1)
-    votes = max(2 * circle.copies - 1 - len(copies), 0)
-    witnesses = [each for each in _witnesses(view, circle) if each not in copies]
-    known = {each.machine: each.address for each in circle.candidates}
+    votes = max(2 * available.copies - 1 - len(copies), 0)
+    witnesses = [each for each in _witnesses(view, available) if each not in copies]
+    known = {each.machine: each.address for each in available.candidates}
     chosen = sorted([*dict.fromkeys(witnesses)][:votes])
     addresses = {each: known.get(each) or view.addresses.get(each, "") for each in (*copies, *chosen)}
     return View(view.broker, view.number + 1, copies, tuple(chosen), addresses)
 
 
-def _copies(view: View, circle: Circle, learners: Sequence[Machine]) -> Iterator[Machine]:
-    able = [copy for copy in view.copies if circle.can_copy(copy)]
-    fit = [copy for copy in able if copy == view.primary or circle.is_fit(copy)]
-    ready = [each for each in learners if each in circle.whole and each in circle.live and each not in fit]
-    taken = [*fit, *ready][: max(circle.copies, len(fit))]
+def _copies(view: View, available: Availability, learners: Sequence[Machine]) -> Iterator[Machine]:
+    able = [copy for copy in view.copies if available.can_copy(copy)]
+    fit = [copy for copy in able if copy == view.primary or available.is_fit(copy)]
+    ready = [each for each in learners if each in available.whole and each in available.live and each not in fit]
+    taken = [*fit, *ready][: max(available.copies, len(fit))]
     yield from taken
     unfit = [copy for copy in able if copy not in taken]
-    yield from unfit[: max(0, circle.copies - len(taken))]
+    yield from unfit[: max(0, available.copies - len(taken))]
 
 
-def _witnesses(view: View, circle: Circle) -> Iterator[Machine]:
-    yield from (each for each in view.witnesses if each in circle.live and circle.is_fit(each))
-    yield from (each.machine for each in circle.candidates if each.machine in circle.live)
-    yield from (each for each in view.witnesses if each in circle.live)
+def _witnesses(view: View, available: Availability) -> Iterator[Machine]:
+    yield from (each for each in view.witnesses if each in available.live and available.is_fit(each))
+    yield from (each.machine for each in available.candidates if each.machine in available.live)
+    yield from (each for each in view.witnesses if each in available.live)
     yield from view.members

@@ -1,7 +1,7 @@
 """One machine's part in the views of one broker: primary, standby, witness, or none yet.
 
-    copy ── primary silent, a majority says so too ──▶ Prepare ──▶ Propose ──▶ Installed ──▶ Promote
-    primary ── a member silent, another one whole ───▶ Prepare ──▶ Propose ──▶ Installed
+    copy ── primary silent, a majority says so too ──▶ Prepare ──▶ Propose ──▶ ViewInstalled ──▶ Promote
+    primary ── a member silent, another one whole ───▶ Prepare ──▶ Propose ──▶ ViewInstalled
 
 An instance of viewstamped replication with witnesses (Oki and Liskov 1988; Harp, Liskov et al. 1991): of 2f + 1
 members, f + 1 hold the data. It differs in two things. All copies acknowledge, not a majority, so that any of them can
@@ -39,7 +39,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pleach.core.messages.base import Node
-from pleach.core.standby.composition import Candidate, Circle, composed, missing
+from pleach.core.standby.composition import Availability, Candidate, composed, missing
 from pleach.core.standby.effects import (
     CatchUp,
     Confirm,
@@ -62,14 +62,14 @@ from pleach.core.standby.messages import (
     Astray,
     Dissolved,
     Here,
-    Installed,
     Prepare,
     Promise,
     Propose,
-    Refused,
+    Rejected,
     StandbyMessage,
     TakeOver,
     Unheard,
+    ViewInstalled,
 )
 from pleach.core.standby.positions import Position
 from pleach.core.standby.timing import MemberTiming
@@ -285,7 +285,7 @@ class StandbyMember:
         self.timing.ran(now)
         if message.broker != self.broker or sender == self.machine:
             return ()
-        if isinstance(message, Installed):
+        if isinstance(message, ViewInstalled):
             return self._learn(sender, message, now)
         if self.register is None:
             return self._handle_without_view(sender, message)
@@ -293,7 +293,7 @@ class StandbyMember:
             return self._handle_of_other_view(sender, message, now)
         if isinstance(message, Prepare | Propose):
             return self._vote(sender, message, now)
-        if isinstance(message, Promise | Accepted | Refused):
+        if isinstance(message, Promise | Accepted | Rejected):
             return self._count(sender, message, now)
         if self.is_primary:
             return self._handle_as_primary(sender, message, now)
@@ -362,9 +362,9 @@ class StandbyMember:
             self._note_answer(sender, now)
             if self.leadership is None or sender not in self.leadership.learners:
                 return ()
-        return [ToMember(sender, Installed(self.broker, self.number, self.register.view))]
+        return [ToMember(sender, ViewInstalled(self.broker, self.number, self.register.view))]
 
-    def _learn(self, sender: Machine, message: Installed, now: float) -> Sequence[MemberEffect]:
+    def _learn(self, sender: Machine, message: ViewInstalled, now: float) -> Sequence[MemberEffect]:
         """Rule 7. A machine without a view learns one that it is in, or one whose primary is about to fill it."""
         view = message.view
         is_sound = view.is_well_formed and view.broker == self.broker and view.number == message.number
@@ -478,23 +478,23 @@ class StandbyMember:
         leadership = self.leadership
         assert leadership is not None
         assert self.register is not None
-        circle, view = self._circle(leadership, now), self.register.view
-        leadership.learners = missing(view, circle, leadership.learners)
+        available, view = self._available(leadership, now), self.register.view
+        leadership.learners = missing(view, available, leadership.learners)
         for each in [each for each in leadership.following if each not in self._taught]:
             del leadership.following[each]
         if self._change is not None or not self.timing.may_attempt(now) or self.lacks_majority(now):
             return ()
-        wanted = composed(view, circle, leadership.learners)
+        wanted = composed(view, available, leadership.learners)
         is_wanted = not self.register.is_open or not view.is_like(wanted)
         return self.seek_replacement(wanted, now) if is_wanted else ()
 
-    def _circle(self, leadership: Leadership, now: float) -> Circle:
+    def _available(self, leadership: Leadership, now: float) -> Availability:
         candidates = self.timing.candidates(self.candidates, now)
         known = dict.fromkeys([self.machine, *self._members, *(each.machine for each in candidates)])
         self.timing.keep_only(known)
         live = [each for each in known if each == self.machine or not self.timing.is_silent(each, now)]
         whole = [self.machine, *(each for each in known if leadership.is_whole(each))]
-        return Circle(live, whole, candidates, self.config.copies, self._stalled(leadership, now))
+        return Availability(live, whole, candidates, self.config.copies, self._stalled(leadership, now))
 
     def _stalled(self, leadership: Leadership, now: float) -> list[Machine]:
         """Who are behind, and get no further: they are brought up once more, and others beside them."""
@@ -536,11 +536,11 @@ class StandbyMember:
             return ()
         self._round = max(self._round, message.ballot.round)
         if message.ballot < register.promised or (isinstance(message, Prepare) and message.ballot == register.promised):
-            return [ToMember(sender, Refused(self.broker, self.number, message.ballot, register.promised))]
+            return [ToMember(sender, Rejected(self.broker, self.number, message.ballot, register.promised))]
         match message:
             case Prepare(ballot=ballot, is_invited=is_invited):
                 if not is_invited and sender != register.view.primary and not self._is_primary_out(now):
-                    return [ToMember(sender, Refused(self.broker, self.number, ballot, NO_BALLOT))]
+                    return [ToMember(sender, Rejected(self.broker, self.number, ballot, NO_BALLOT))]
                 self.register = register.promising(ballot)
                 answer: StandbyMessage = Promise(self.broker, self.number, ballot, register.accepted)
             case Propose(ballot=ballot, view=view):
@@ -558,7 +558,7 @@ class StandbyMember:
         is_sane = 0 < ballot.round <= max(self._round, self.register.promised.round) + ROUNDS_AHEAD_MAX
         return is_proposer and is_sane and (isinstance(message, Prepare) or message.view.may_follow(view))
 
-    def _count(self, sender: Machine, message: Promise | Accepted | Refused, now: float) -> Sequence[MemberEffect]:
+    def _count(self, sender: Machine, message: Promise | Accepted | Rejected, now: float) -> Sequence[MemberEffect]:
         change = self._change
         if change is None or message.ballot != change.ballot or sender not in self._members:
             return ()
@@ -570,7 +570,7 @@ class StandbyMember:
             case Accepted():
                 change.accepted[sender] = None
                 return self._install_if_accepted(now)
-            case Refused(promised=promised):
+            case Rejected(promised=promised):
                 self._note_refusal(sender, promised, change, now)
         return ()
 
@@ -628,7 +628,7 @@ class StandbyMember:
             others |= dict.fromkeys(self.leadership.following)
             is_told = True
         others.pop(self.machine, None)
-        told = [ToMember(each, Installed(self.broker, view.number, view)) for each in others] if is_told else []
+        told = [ToMember(each, ViewInstalled(self.broker, view.number, view)) for each in others] if is_told else []
         return [SaveRegister(self.register), *told, *self._take_role(view, old)]
 
     def _take_role(self, view: View, old: View | None) -> Iterator[MemberEffect]:

@@ -3,8 +3,8 @@
 primary ── Alive ────▶ members, and machines that may become some      member ── Here ──────▶ primary
 primary ── Append ───▶ copies, and machines that are to become some    copy ──── Appended, Astray ──▶ primary
 member ─── Ask ──────▶ members: do you hear the primary?               member ── Unheard ───▶ member
-proposer ─ Prepare, Propose ──▶ members                                member ── Promise, Accepted, Refused ──▶ proposer
-anyone ─── Installed ▶ whoever knows an older view only                primary ── TakeOver ─▶ copy
+proposer ─ Prepare, Propose ──▶ members                                member ── Promise, Accepted, Rejected ─▶ proposer
+anyone ─── ViewInstalled ▶ whoever knows an older view only            primary ── TakeOver ─▶ copy
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ class Accepted(MemberMessage, frozen=True, tag=10):
     ballot: Ballot
 
 
-class Refused(MemberMessage, frozen=True, tag=11):
+class Rejected(MemberMessage, frozen=True, tag=11):
     """A higher ballot was promised; or the primary is heard, and `promised` is not higher."""
 
     ballot: Ballot
     promised: Ballot
 
 
-class Installed(MemberMessage, frozen=True, tag=12):
+class ViewInstalled(MemberMessage, frozen=True, tag=12):
     view: View
 
 
@@ -118,8 +118,8 @@ StandbyMessage: TypeAlias = (
     | Promise
     | Propose
     | Accepted
-    | Refused
-    | Installed
+    | Rejected
+    | ViewInstalled
     | TakeOver
     | Dissolved
 )

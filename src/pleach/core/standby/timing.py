@@ -25,7 +25,7 @@ CANDIDATE_SHARE = 5.0
 ASK_SHARE = 4.0  # the pause between questions of who has left a view
 
 
-class Progress(NamedTuple):
+class CopyProgress(NamedTuple):
     """Where a machine is, since when it gets no further, and when it was brought up again for that."""
 
     reached: int
@@ -43,7 +43,7 @@ class MemberTiming:
         self._retry_at = now
         self._attempt_at = now
         self._starts_until = now + START_SHARE * after
-        self._progress: dict[Machine, Progress] = {}
+        self._progress: dict[Machine, CopyProgress] = {}
         self._candidates: dict[Machine, tuple[Candidate, float]] = {}  # and when it was one last
 
     def ran(self, now: float) -> None:
@@ -121,14 +121,14 @@ class MemberTiming:
 
     def note_progress(self, machine: Machine, reached: int, written: int, now: float) -> None:
         """Rule 4: where a machine is, and where the primary is."""
-        before = self._progress.get(machine, Progress(reached, now, now))
+        before = self._progress.get(machine, CopyProgress(reached, now, now))
         is_further = reached > before.reached or reached >= written
         since = now if is_further else before.since
-        self._progress[machine] = Progress(reached, since, max(since, before.retried))
+        self._progress[machine] = CopyProgress(reached, since, max(since, before.retried))
 
     def note_filling(self, machine: Machine, now: float) -> None:
         if machine in self._progress:
-            self._progress[machine] = Progress(self._progress[machine].reached, now, now)
+            self._progress[machine] = CopyProgress(self._progress[machine].reached, now, now)
 
     def is_stalled(self, machine: Machine, now: float) -> bool:
         return machine in self._progress and now - self._progress[machine].since >= STALL_SHARE * self.after

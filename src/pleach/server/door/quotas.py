@@ -9,7 +9,7 @@ Rule 1: of the connections of a principal that is too fast one is read from at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pleach.access.principals import Principal, Quotas
@@ -105,7 +105,7 @@ class PrincipalQuotas(Feature):
 
     # Names -----------------------------------------------------------------------------------------------------
 
-    def refuse_names(self, sender: Node, filters: Sequence[Filter]) -> str:
+    def refuse_name(self, sender: Node, wanted: Filter) -> str:
         principal = self._principal_of(sender)
         if principal is None:
             return ""
@@ -113,9 +113,9 @@ class PrincipalQuotas(Feature):
         if not (quotas.subscriptions or quotas.predicates):
             return ""
         known = self._sessions.filters_of(principal.name)
-        if quotas.subscriptions and len(known) + len(filters) > quotas.subscriptions:
+        if quotas.subscriptions and len(known) >= quotas.subscriptions:
             return f"{principal.name!r} has {quotas.subscriptions:,} subscriptions and advertisements, its quota"
-        total = sum(map(predicates_in, (*known, *filters)))
+        total = sum(map(predicates_in, (*known, wanted)))
         if quotas.predicates and total > quotas.predicates:
             return f"{principal.name!r} would have {total:,} predicates; its quota is {quotas.predicates:,}"
         return ""

@@ -91,10 +91,6 @@ class TransportSecurity(Feature):
 
     def start(self) -> None:
         self._keep_number()
-        heal, members, own = self._settings().heal, self.credentials.members, self.credentials.identity
-        roles = members.brokers[own.name].roles if members and own else ()
-        if heal is not None and "stand-in" not in roles:
-            log.warning("by the membership list this broker may start no stand-ins: give it --role stand-in as well")
 
     def settings_applied(self) -> None:
         """SIGHUP: the files may be others."""

@@ -34,7 +34,7 @@ from pleach.core.messages import (
     RequestRemove,
     RequestSwap,
 )
-from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
+from pleach.core.overlay.choice import CHOICES
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.registry import swap_request
 from pleach.errors import ProtocolError, SettingsError
@@ -190,9 +190,6 @@ class OperationPages:
                 if absent and not detach_absent:
                     return _absent_page(absent)
                 request = RequestRemove(name, broker, absent)
-        protocol = request.protocol if isinstance(request, RequestSwap | RequestExchange) else ""
-        if protocol and (reason := why_not(protocol, self._settings().circumstances)):
-            return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return request
 
     async def _expect(self, body: ExpectBody) -> HttpResponse:

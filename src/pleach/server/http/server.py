@@ -3,8 +3,8 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: operations.py     /glance    what changes, as JSON: status.py
-           stand-ins: healing.py               /components what the broker hosts: components.py
-/traffic, /distances: telemetry.py             /debug/…   faults on purpose, where they are allowed: faults.py
+/traffic, /distances: telemetry.py             /components what the broker hosts: components.py
+                                               /debug/…   faults on purpose, where they are allowed: faults.py
 
 Without an access file whoever reaches this port may reconfigure the tree; but not a web page. A request must use a host
 name of ours (net/allowed_hosts.py), on every route. A body must be declared as JSON, which no page can send to another
@@ -31,12 +31,11 @@ from pleach.net.tls_layer import TlsSide
 from pleach.server.absence import AbsentClients
 from pleach.server.door.audit_log import AuditLog, fresh_id
 from pleach.server.door.operator_door import OperatorDoor
-from pleach.server.healing.guardian import Guardian
+from pleach.server.http.broker_moves import BrokerMovePages
 from pleach.server.http.caller import Caller, Evidence, Recognise, everybody
 from pleach.server.http.components import ComponentPages
 from pleach.server.http.exchange import HttpExchange
 from pleach.server.http.faults import FaultPages, InjectedFaults
-from pleach.server.http.healing import HealingPages
 from pleach.server.http.login import LoginPages
 from pleach.server.http.open_connections import OpenConnection, OpenConnections, network_of
 from pleach.server.http.operations import OperationPages
@@ -47,6 +46,7 @@ from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
+from pleach.server.standby.replication import Replication
 from pleach.server.traffic_notes import TrafficNotes
 
 BACKLOG = 1_024  # connections that the system keeps for us; of one more, the client tries again after a second
@@ -93,7 +93,7 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         operations,
         ComponentPages(node.broker, operations),
         TelemetryPages(name, node.endpoint.epoch, features[TrafficNotes]),
-        HealingPages(name, features[Guardian]),
+        BrokerMovePages(name, features.get(Replication)),
         FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings),
     )
     door = features.get(OperatorDoor)

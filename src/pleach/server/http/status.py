@@ -42,7 +42,6 @@ OF_THE_BROKER = frozenset(
         "epoch",
         "routing",
         "neighbours",
-        "heal",
         "ring",
         "outbox_bytes",
     }
@@ -109,7 +108,7 @@ def glance(node: BrokerNode, caller: Caller = NETWORK) -> dict[str, object]:
         "clients_count": len(clients),
         "operations": node.operations.recent[:OPERATIONS_SHOWN_MAX],
         "steps": _steps(node),
-        **{field: features[field] for field in ("heal", "outbox_bytes")},
+        "outbox_bytes": features["outbox_bytes"],
         "ring": features.get("ring"),
     }
 

@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from pleach.core.links.frames import STANDBY, Bye, ByeReason, Data, Frame, Hello
+from pleach.core.links.frames import ENQUIRY, STANDBY, Bye, ByeReason, Data, Frame, Hello
+from pleach.core.messages import Node
 from pleach.errors import SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen
+from pleach.net.enquiry import Whereabouts, answer_enquiry
 from pleach.net.tls_layer import TlsSide
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
@@ -21,12 +23,20 @@ log = logging.getLogger(__name__)
 
 
 class HostPort:
-    def __init__(self, links: MemberLinks, reason: str, *, tls: Callable[[], TlsSide | None] = lambda: None) -> None:
-        """`reason`: why brokers are not let in. `tls`: asked for each connection."""
+    def __init__(
+        self,
+        links: MemberLinks,
+        reason: str,
+        *,
+        tls: Callable[[], TlsSide | None] = lambda: None,
+        locate: Callable[[Node], Whereabouts | None] = lambda _: None,
+    ) -> None:
+        """`reason`: why brokers are not let in. `tls`: asked for each connection. `locate`: where a broker is."""
         self.connections = ConnectionTable()
         self._links = links
         self._reason = reason
         self._tls = tls
+        self._locate = locate
         self._server: asyncio.Server | None = None
 
     async def listen(self, text: str) -> str:
@@ -69,6 +79,9 @@ class HostPort:
                 self.connections.set(connection, ConnectionRole(RoleKind.METER))
                 connection.send(ANSWER)
                 connection.close("measured")
+            case Hello(role=role, wants=wanted) if role == ENQUIRY:
+                self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+                answer_enquiry(connection, wanted, self._locate(wanted))
             case Hello():
                 self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
                 connection.send(Bye(ByeReason.LEAVING, self._reason))

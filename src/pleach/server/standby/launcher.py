@@ -1,56 +1,156 @@
 """Processes of brokers that were promoted on this machine, each with settings and data in a folder of its own.
 
-    <data_dir>/standby/<broker>/broker.toml · data/ · ready.json · pid
+    <data_dir>/standby/<broker>/register · data/ · broker.json · certificate.pem · key.pem · access.toml
+                               /pid · ready.json                 of the process
 
 Rule 1: such a broker is one like any other: it has its own ports, which it keeps, and outlives its host's `kill -9`.
-Rule 2: one that crashes is started again. One that ends by itself (it was stopped, removed from the tree, or fenced)
-        is not.
-Rule 3: while a primary is silent, a process is loaded already, and waits to be told which broker it is.
-Rule 4: when the host stops in good order, so do its brokers.
+Rule 2: while the broker's register on this disk names this machine as the primary, its process is kept running: it is
+        started again however it ended. After that it is not, and the host is told why.
+Rule 3: a process of an earlier life of the host is found by the lock of its store, and counts as this host's again.
+Rule 4: while this machine has a copy that may be promoted, a process is loaded already, and waits to be told which
+        broker it is.
+Rule 5: when the host stops in good order, so do its brokers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import json
 import logging
-import socket
+import os
+import signal
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.disk.private_files import make_private, make_private_folder
-from pleach.net.addresses import Address, parse_address
+from pleach.core.standby.views import Machine
+from pleach.errors import PleachError, StoreError
+from pleach.net.addresses import BrokerAddresses
 from pleach.server.bugs import watched
-from pleach.server.settings import BrokerSettings, load_settings
-from pleach.server.store import LOCK
+from pleach.server.database import LOCK
+from pleach.server.settings import BrokerSettings
+from pleach.server.standby.launch_settings import (
+    DATA,
+    addresses_in,
+    broker_settings,
+    read_settings,
+    with_usable_ports,
+    write_settings,
+)
+from pleach.server.standby.messages import BrokerFiles
+from pleach.server.standby.registers import RegisterFile, broker_folder, replace_file
 
-SETTINGS, DATA, READY, PID = "broker.toml", "data", "ready.json", "pid"
-RESTARTS_MAX = 10
-RESTART_SECONDS = 0.5
+READY, PID = "ready.json", "pid"
+RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.25, 5.0  # between two starts: doubled each time
+STABLE_SECONDS = 30.0  # a process that lasted this long is started again quickly
 STOP_SECONDS_MAX = 15.0
-EXIT_FENCED = 71
-PORTS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("admin_listen", "admin_advertise"))
+POLL_SECONDS = 0.05  # of the lock of a process that is not a child of this one
+UNKNOWN_CODE = -1  # of such a process
 
 log = logging.getLogger(__name__)
 
 
+class LaunchingHost(NamedTuple):
+    """The machine on which brokers are started, and its host process, which answers at `address` for machines."""
+
+    machine: Machine
+    settings: Callable[[], BrokerSettings]
+    address: Callable[[], str]
+
+    def folder(self, broker: Node) -> Path:
+        return broker_folder(self.settings().data_dir, broker)
+
+
+class Ended(Enum):
+    """Why a broker does not run here any more."""
+
+    DEPOSED = "another machine is its primary"
+    LEFT = "it has left the network for good"
+
+
+class LaunchOrder(msgspec.Struct, frozen=True):
+    """What a loaded process is told, as a line of JSON; an empty line: it is not needed."""
+
+    folder: str  # the broker's, with settings, register and data in it
+    machine: Machine
+    host_address: str
+
+
+class BrokerProcess(Protocol):
+    @property
+    def pid(self) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def wait(self) -> int: ...
+
+
+class FoundProcess:
+    """A process of an earlier life of the host: it has the lock of its store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = folder / DATA / LOCK
+        self.pid = _pid_in(folder)
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.pid and is_held(self._lock):
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                log.warning("process %d has ended, and %s is locked by another one", self.pid, self._lock.parent)
+
+    async def wait(self) -> int:
+        while is_held(self._lock):  # noqa: ASYNC110 - it is no child of ours, whose end we would be told
+            await asyncio.sleep(POLL_SECONDS)
+        return UNKNOWN_CODE
+
+
+@dataclass
+class Launched:
+    """A broker that is kept running."""
+
+    addresses: BrokerAddresses
+    process: BrokerProcess | None = None
+    task: asyncio.Task[None] | None = None
+    is_unwanted: bool = False
+
+
 class BrokerLauncher:
-    def __init__(self) -> None:
-        self._launched: dict[Node, asyncio.subprocess.Process | None] = {}
-        self._places: dict[Node, str] = {}
+    def __init__(self, host: LaunchingHost, on_ended: Callable[[Node, Ended], None]) -> None:
+        """`on_ended`: a broker has ended here, and its folder is free."""
+        self._host = host
+        self._on_ended = on_ended
+        self._launched: dict[Node, Launched] = {}
         self._spare: asyncio.Task[asyncio.subprocess.Process] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._dismissing: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
     @property
-    def launched(self) -> dict[Node, int]:
+    def running(self) -> dict[Node, int]:
         """The brokers that run here, with their process ids; 0 where one is just being started."""
-        return {name: process.pid if process else 0 for name, process in sorted(self._launched.items())}
+        return {name: each.process.pid if each.process else 0 for name, each in sorted(self._launched.items())}
+
+    def addresses_of(self, broker: Node) -> BrokerAddresses | None:
+        """Where a broker that runs here is found; None: it does not."""
+        launched = self._launched.get(broker)
+        return launched.addresses if launched else None
+
+    # The spare process ---------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Load a process that is a broker once it is told which: nothing else takes as long."""
@@ -58,68 +158,127 @@ class BrokerLauncher:
             self._spare = asyncio.create_task(_loaded())
 
     def relax(self) -> None:
-        """No primary is silent any more."""
+        """No broker may be promoted here any more."""
         if self._spare is not None:
             spare, self._spare = self._spare, None
-            self._add(watched(_dismissed(spare)))
+            task = watched(_dismissed(spare))
+            self._dismissing.add(task)
+            task.add_done_callback(self._dismissing.discard)
 
-    def place_of(self, broker: Node) -> str:
-        """Where other brokers find this one; empty if it does not run here."""
-        return self._places[broker] if broker in self._launched else ""
+    # Starting and ending -------------------------------------------------------------------------------------
 
-    def start(self, settings: BrokerSettings, folder: Path) -> None:
-        """Start a broker whose data is in this folder, with these settings. Raises SettingsError."""
+    def launch(self, broker: Node, files: BrokerFiles) -> None:
+        """Start a broker that was promoted here; its register and its data are in its folder. Raises SettingsError."""
+        folder = self._host.folder(broker)
+        settings = broker_settings(files, self._host.settings(), folder)
         write_settings(settings, folder)
-        self._run(settings.name, folder)
+        self._run(broker, folder, None)
 
-    def resume(self, broker: Node, folder: Path) -> None:
-        """Start a broker of a former process of this host again, unless it still runs. Raises SettingsError."""
-        if not _is_held(folder / DATA / LOCK):
-            self._run(broker, folder)
+    def resume(self, broker: Node) -> None:
+        """Go on with a broker of an earlier life of this host. Raises SettingsError."""
+        folder = self._host.folder(broker)
+        self._run(broker, folder, FoundProcess(folder) if is_held(folder / DATA / LOCK) else None)
 
-    def _run(self, broker: Node, folder: Path) -> None:
-        settings = load_settings(folder / SETTINGS, {}, {})
-        self._launched[broker] = None
-        self._places[broker] = settings.advertise or settings.peer_listen
-        self._add(watched(self._keep(broker, folder)))
+    def _run(self, broker: Node, folder: Path, found: FoundProcess | None) -> None:
+        assert broker not in self._launched, f"{broker} runs here"
+        launched = self._launched[broker] = Launched(addresses_in(read_settings(folder)), found)
+        launched.task = watched(self._keep_running(broker, folder, launched))
 
-    def _add(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _keep(self, broker: Node, folder: Path) -> None:
-        for attempt in range(RESTARTS_MAX):
-            code = await self._run_once(broker, folder)
-            if self._is_stopping:
-                return
-            if code in (0, EXIT_FENCED):
-                log.warning("broker %s has ended here: %s", broker, "fenced" if code else "stopped or removed")
-                break
-            log.error("broker %s has ended here with %d; started again (%d)", broker, code, attempt + 1)
-            await asyncio.sleep(RESTART_SECONDS * (attempt + 1))
-        self._launched.pop(broker, None)
-
-    async def _run_once(self, broker: Node, folder: Path) -> int:
-        """Run the process until it ends; returns its exit code."""
-        spare, self._spare = self._spare or asyncio.create_task(_loaded()), None
-        process = await spare
-        if process.returncode is not None:
-            process = await _loaded()
-        _tell(process, str(folder / SETTINGS))
-        (folder / PID).write_text(f"{process.pid}\n")
-        self._launched[broker] = process
-        if self._is_stopping:
-            process.terminate()
-        return await process.wait()
+    async def kill(self, broker: Node) -> None:
+        """End a broker at once; when this returns, its folder is free."""
+        launched = self._launched.get(broker)
+        if launched is None or launched.task is None:
+            return
+        launched.is_unwanted = True
+        if launched.process is not None:
+            _end(launched.process, at_once=True)
+        await asyncio.wait([launched.task])
 
     async def stop(self) -> None:
         self._is_stopping = True
         self.relax()
-        for process in self._launched.values():
-            if process is not None and process.returncode is None:
-                process.terminate()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_SECONDS_MAX)
+        running = list(self._launched.values())
+        for launched in running:
+            if launched.process is not None:
+                _end(launched.process)
+        tasks = {each.task for each in running if each.task is not None}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
+            for launched in running:
+                if launched.task in late and launched.process is not None:
+                    log.warning("process %d did not stop in time, and is killed", launched.process.pid)
+                    _end(launched.process, at_once=True)
+        if self._dismissing:
+            await asyncio.wait(self._dismissing, timeout=STOP_SECONDS_MAX)
+
+    # Running -------------------------------------------------------------------------------------------------
+
+    async def _keep_running(self, broker: Node, folder: Path, launched: Launched) -> None:
+        pause, why = RESTART_SECONDS_MIN, None
+        while why is None and (launched.process is not None or self._is_wanted(launched)):
+            began = time.monotonic()
+            how = await self._run_once(folder, launched)
+            why = self._why_ended(broker)
+            if why is None and self._is_wanted(launched):
+                log.error("broker %s has ended here (%s), and is started again", broker, how)
+                pause = RESTART_SECONDS_MIN if time.monotonic() - began > STABLE_SECONDS else pause
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RESTART_SECONDS_MAX)
+        del self._launched[broker]
+        (folder / PID).unlink(missing_ok=True)
+        if why is not None and self._is_wanted(launched):
+            log.warning("broker %s has ended here: %s", broker, why.value)
+            self._on_ended(broker, why)
+
+    def _is_wanted(self, launched: Launched) -> bool:
+        return not (launched.is_unwanted or self._is_stopping)
+
+    def _why_ended(self, broker: Node) -> Ended | None:
+        """Rule 2."""
+        try:
+            register = RegisterFile(self._host.folder(broker)).load()
+        except StoreError as error:
+            log.error("the register of %s cannot be read: %s", broker, error)  # noqa: TRY400 - it says it all
+            return None
+        if register is None:
+            return Ended.LEFT
+        return None if register.view.primary == self._host.machine else Ended.DEPOSED
+
+    async def _run_once(self, folder: Path, launched: Launched) -> str:
+        """Run the process until it ends; returns how it ended."""
+        try:
+            process = launched.process or await self._started(folder, launched)
+        except PleachError as error:  # no address, no room: it may be there later
+            return str(error)
+        launched.process = process
+        if not self._is_wanted(launched):
+            _end(process, at_once=launched.is_unwanted)
+        code = await process.wait()
+        launched.process = None
+        return f"exit code {code}"
+
+    async def _started(self, folder: Path, launched: Launched) -> BrokerProcess:
+        settings = with_usable_ports(read_settings(folder))
+        write_settings(settings, folder)
+        launched.addresses = addresses_in(settings)
+        spare, self._spare = self._spare or asyncio.create_task(_loaded()), None
+        process = await spare
+        if process.returncode is not None:
+            process = await _loaded()
+        (folder / READY).unlink(missing_ok=True)
+        replace_file(folder / PID, f"{process.pid}\n".encode())
+        _tell(process, LaunchOrder(str(folder), self._host.machine, self._host.address()))
+        return process
+
+
+def _end(process: BrokerProcess, *, at_once: bool = False) -> None:
+    try:
+        if at_once:
+            process.kill()
+        else:
+            process.terminate()
+    except ProcessLookupError:
+        log.debug("process %d has ended already", process.pid)
 
 
 async def _loaded() -> asyncio.subprocess.Process:
@@ -130,61 +289,26 @@ async def _loaded() -> asyncio.subprocess.Process:
 
 async def _dismissed(spare: asyncio.Task[asyncio.subprocess.Process]) -> None:
     process = await spare
-    _tell(process, "")
+    _tell(process, None)
     await process.wait()
 
 
-def _tell(process: asyncio.subprocess.Process, settings: str) -> None:
-    """Which broker it is; none, where that is empty."""
+def _tell(process: asyncio.subprocess.Process, order: LaunchOrder | None) -> None:
     assert process.stdin is not None
-    process.stdin.write(f"{settings}\n".encode())
+    process.stdin.write((msgspec.json.encode(order) if order else b"") + b"\n")
     process.stdin.close()
 
 
-# Settings --------------------------------------------------------------------------------------------------------
+def _pid_in(folder: Path) -> int:
+    """0: not known."""
+    try:
+        return int((folder / PID).read_text())
+    except (OSError, ValueError):
+        return 0
 
 
-def settings_here(broker: BrokerSettings, host: BrokerSettings, folder: Path) -> BrokerSettings:
-    """A broker's settings, with its data in this folder, and free ports on its host's addresses."""
-    changed: dict[str, Any] = {"data_dir": str(folder / DATA)}
-    for listens, advertises in PORTS:
-        address = parse_address(getattr(host, listens), key=listens)
-        port = _free_port(address.host)
-        changed[listens] = str(Address(address.host, port))
-        told = getattr(host, advertises)
-        changed[advertises] = str(Address(parse_address(told, key=advertises).host, port)) if told else ""
-    return msgspec.structs.replace(broker, **changed)
-
-
-def write_settings(settings: BrokerSettings, folder: Path) -> None:
-    make_private_folder(folder)
-    make_private(folder / SETTINGS)
-    (folder / SETTINGS).write_text(as_toml(settings))
-
-
-def as_toml(settings: BrokerSettings) -> str:
-    values = msgspec.to_builtins(settings)
-    return "".join(f"{key} = {_value(value)}\n" for key, value in values.items() if value is not None)
-
-
-def _value(value: Any) -> str:
-    """TOML writes texts and lists as JSON does, and tables in braces."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_value(each)}" for key, each in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _free_port(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _is_held(lock: Path) -> bool:
+def is_held(lock: Path) -> bool:
+    """Whether a process has the store open whose lock this is."""
     if not lock.exists():
         return False
     with lock.open("ab") as file:

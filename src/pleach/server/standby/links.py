@@ -22,6 +22,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -43,7 +44,8 @@ from pleach.net.addresses import parse_address
 from pleach.net.connection import Connection, Handlers, open_connection
 from pleach.net.tls_layer import TlsSide
 from pleach.server.bugs import watched
-from pleach.server.standby.messages import BetweenMachines, decode_between, encode_between
+from pleach.server.crash_hook import CrashHook
+from pleach.server.standby.messages import BetweenMachines, HostIsHere, decode_between, encode_between
 from pleach.server.standby.registers import display
 
 PART_BYTES = 1_048_576
@@ -96,7 +98,7 @@ class MemberConnection:
     used_at: float  # when a message was sent or received
     parts: list[bytes] = field(default_factory=list)  # of a message that is not complete
     parts_bytes: int = 0
-    is_paused: bool = False  # nothing is read, so that silence means nothing
+    paused_by: set[Node] = field(default_factory=set)  # brokers: nothing is read, so that silence means nothing
 
 
 @dataclass
@@ -111,6 +113,7 @@ class Attempt:
     next_at: float = 0.0
 
 
+ANY_MACHINE = ""
 Place: TypeAlias = tuple[Machine, str]  # and its address
 Destination: TypeAlias = tuple[Node, Machine]
 
@@ -131,6 +134,7 @@ class MemberLinks:
         """`tls`: how a process of this name is dialled."""
         self.own = own
         self.on_unknown: Callable[[Node, Machine, BetweenMachines], Receiver | None] = _nobody
+        self.on_here: Callable[[Machine, HostIsHere], None] = lambda *_: None
         self._heartbeat = heartbeat
         self._tls = tls
         self._clock = clock
@@ -138,7 +142,9 @@ class MemberLinks:
         self._connections: dict[Connection, MemberConnection] = {}
         self._routes: dict[Destination, MemberConnection] = {}
         self._attempts: dict[Place, Attempt] = {}
+        self._machines: dict[str, Machine] = {}  # who has answered at an address that was given without a machine
         self._parts_bytes = 0  # of all connections
+        self._crash_hook = CrashHook.of(own.name)
         self._is_stopped = False
         self._ticking: asyncio.Task[None] | None = None
 
@@ -150,9 +156,8 @@ class MemberLinks:
         self._receivers[broker] = receiver
 
     def detach(self, broker: Node) -> None:
+        """The routes stay: another receiver of this process may follow."""
         self._receivers.pop(broker, None)
-        for destination in [each for each in self._routes if each[0] == broker]:
-            del self._routes[destination]
 
     @property
     def connected(self) -> list[ProcessId]:
@@ -171,6 +176,13 @@ class MemberLinks:
             self._send_parts(route, data)
         elif address:
             self._dial_with(broker, machine, address, data)
+
+    def machine_at(self, address: str) -> Machine:
+        """Which machine answers there, as far as is known; empty: not known yet. It is dialled while nobody does."""
+        machine = self._machines.get(address, "")
+        if not self._is_stopped and (not machine or self._to_host(machine) is None):
+            self._attempt(ANY_MACHINE, address)
+        return machine
 
     def unsent_bytes(self, machine: Machine) -> int:
         """What waits for a machine to read it."""
@@ -279,10 +291,14 @@ class MemberLinks:
         if not peer.may_speak_for(broker):
             raise StandbyMessageError(f"{peer.name} does not speak for {broker} on {peer.machine}")
         member.used_at = member.heard_at
+        if isinstance(message, HostIsHere):
+            self.on_here(peer.machine, message)
+            return
         receiver = self._receivers.get(broker) or self.on_unknown(broker, peer.machine, message)
         if receiver is not None:
             self._follow(broker, member, receiver)
-            receiver.received(peer.machine, message)
+            with self._crash_hook.around([f"standby.{type(message).__name__}"]) if self._crash_hook else nullcontext():
+                receiver.received(peer.machine, message)
 
     def _follow(self, broker: Node, member: MemberConnection, receiver: Receiver) -> None:
         """Rule 2."""
@@ -296,15 +312,21 @@ class MemberLinks:
 
     # Reading no faster than the disk writes ------------------------------------------------------------------
 
-    def pause_reading(self, machine: Machine) -> None:
+    def pause_reading(self, machine: Machine, broker: Node) -> None:
+        """For the sake of this broker's copy."""
         for member in self._of(machine):
-            member.is_paused = True
+            member.paused_by.add(broker)
             member.connection.pause_reading()
 
-    def resume_reading(self, machine: Machine) -> None:
+    def is_paused(self, machine: Machine) -> bool:
+        return any(member.paused_by for member in self._of(machine))
+
+    def resume_reading(self, machine: Machine, broker: Node) -> None:
         for member in self._of(machine):
-            member.is_paused, member.heard_at = False, self._clock()
-            member.connection.resume_reading()
+            member.paused_by.discard(broker)
+            if not member.paused_by:
+                member.heard_at = self._clock()
+                member.connection.resume_reading()
 
     # Connections that end ------------------------------------------------------------------------------------
 
@@ -333,14 +355,17 @@ class MemberLinks:
 
     def _dial_with(self, broker: Node, machine: Machine, address: str, data: bytes) -> None:
         """Send it as soon as there is a connection; drop it where none is to be had."""
-        attempt = self._attempts.setdefault((machine, address), Attempt(machine))
-        if attempt.task is None:
-            if self._clock() < attempt.next_at:
-                return
-            attempt.task = watched(self._dial(address, attempt))
-        if attempt.waiting_bytes + len(data) <= WAITING_BYTES_MAX:
+        attempt = self._attempt(machine, address)
+        if attempt.task is not None and attempt.waiting_bytes + len(data) <= WAITING_BYTES_MAX:
             attempt.waiting.append((broker, data))
             attempt.waiting_bytes += len(data)
+
+    def _attempt(self, machine: Machine, address: str) -> Attempt:
+        """Dial, if it is time to."""
+        attempt = self._attempts.setdefault((machine, address), Attempt(machine))
+        if attempt.task is None and self._clock() >= attempt.next_at:
+            attempt.task = watched(self._dial(address, attempt))
+        return attempt
 
     async def _dial(self, address: str, attempt: Attempt) -> None:
         began = self._clock()
@@ -364,6 +389,8 @@ class MemberLinks:
 
         def greeted(connection: Connection, frame: Frame) -> None:
             is_right = isinstance(frame, Hello) and self._greeted(connection, frame, attempt)
+            if is_right and isinstance(frame, Hello) and attempt.machine == ANY_MACHINE:
+                self._machines[address] = frame.machine
             if not is_right:
                 reason = frame.reason if isinstance(frame, Bye) else "another machine answers there"
                 log.debug("machine %s at %s: %s", attempt.machine, address, reason)
@@ -386,7 +413,7 @@ class MemberLinks:
             raise
 
     def _greeted(self, connection: Connection, hello: Hello, attempt: Attempt) -> bool:
-        if self._why_refused(hello) or hello.machine != attempt.machine:
+        if self._why_refused(hello) or attempt.machine not in (ANY_MACHINE, hello.machine):
             return False
         member = self._add(connection, hello)
         for broker, data in attempt.waiting:
@@ -410,7 +437,7 @@ class MemberLinks:
         now = self._clock()
         for member in list(self._connections.values()):
             connection = member.connection
-            silence = 0.0 if member.is_paused else now - member.heard_at
+            silence = 0.0 if member.paused_by else now - member.heard_at
             if silence > HEARTBEATS_MISSED_MAX * self._heartbeat:
                 connection.abort(f"nothing heard for {silence:.1f} s")
             elif now - member.used_at > IDLE_SECONDS_MAX:

@@ -1,7 +1,7 @@
 """The process of a promoted broker (`python -m pleach.server.standby.loaded_broker`), as launcher.py starts it.
 
-It does what `pleach broker --config SETTINGS` does, and imports less, since the broker's place in the tree is empty
-while it is being loaded. The path of the settings comes as a line on its standard input: until then it waits.
+It does what `pleach broker` does, and imports less, since the broker's place in the tree is empty while it is being
+loaded. A line on its standard input tells it which broker it is (LaunchOrder): until then it waits.
 """
 
 from __future__ import annotations
@@ -13,34 +13,44 @@ import msgspec
 
 from pleach.errors import PleachError
 from pleach.net.loops import relax_collector, run_loop
-from pleach.server.daemon import BrokerReady, Daemon
+from pleach.server.daemon import BrokerReady
 from pleach.server.logs import set_up_logs
-from pleach.server.settings import load_settings
-from pleach.server.standby.launcher import READY
+from pleach.server.standby.launch_settings import read_settings
+from pleach.server.standby.launcher import READY, LaunchOrder
+from pleach.server.standby.process import run_promoted
+from pleach.server.standby.registers import replace_file
 
 EXIT_UNUSABLE = 2
 
 
 def main() -> int:
     try:
-        file = Path(sys.stdin.readline().rstrip("\n"))
+        line = sys.stdin.readline().strip()
     except KeyboardInterrupt:
         return 0
-    return run_broker(file) if file.name else 0  # it is not needed
+    return run_broker(msgspec.json.decode(line, type=LaunchOrder)) if line else 0  # it is not needed
 
 
-def run_broker(file: Path) -> int:
+def run_broker(order: LaunchOrder) -> int:
+    folder = Path(order.folder)
     try:
-        settings = load_settings(file, {}, {})
+        settings = read_settings(folder)
         set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
         relax_collector()
 
         def announce(ready: BrokerReady) -> None:
             line = msgspec.json.encode({"ready": True, **ready._asdict()})
-            (file.parent / READY).write_bytes(line + b"\n")
+            replace_file(folder / READY, line + b"\n")
 
         async def run() -> int:
-            return await Daemon(settings, reload=lambda: load_settings(file, {}, {}), on_ready=announce).run()
+            return await run_promoted(
+                settings,
+                machine=order.machine,
+                folder=folder,
+                host_address=order.host_address,
+                on_ready=announce,
+                reload=lambda: read_settings(folder),
+            )
 
         return run_loop(run())
     except PleachError as error:

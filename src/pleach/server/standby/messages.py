@@ -2,6 +2,7 @@
 
 primary ── FillBegin, FillPart …, FillEnd ───▶ copy      copy ── FillTaken, FillRefused ──▶ primary
 primary ── SendFiles ────────────────────────▶ copy      when the broker's settings or certificate have changed
+host ───── HostIsHere ───────────────────────▶ a process that runs a broker, which tells the others
 
 Records that are committed during a fill travel as `Append` in between, in the order of sending: each chunk was read
 after the records before it, and before those after it.
@@ -13,14 +14,16 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Node
+from pleach.core.messages.base import NetworkAddress, Node
 from pleach.core.standby.messages import StandbyMessage
 from pleach.core.standby.positions import Position
+from pleach.core.standby.views import ViewNumber
 from pleach.errors import StandbyMessageError
 
 FILE_BYTES_MAX = 1_048_576
 REASON_LENGTH_MAX = 1_000
 
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 FillId: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # drawn by the primary, above those before
 ChunkNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 FileBytes: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=FILE_BYTES_MAX)]
@@ -32,12 +35,14 @@ class BrokerFiles(msgspec.Struct, frozen=True, array_like=True):
     settings: FileBytes  # all of them, as JSON
     certificate: FileBytes = b""
     key: FileBytes = b""
+    access: FileBytes = b""  # the access file, where the broker has one
 
 
 class FillMessage(msgspec.Struct, frozen=True, array_like=True):
     """Base of these messages."""
 
     broker: Node
+    number: ViewNumber  # of the newest view that the sender knows; 0: none
 
 
 class FillBegin(FillMessage, frozen=True, tag=32):
@@ -49,7 +54,7 @@ class FillPart(FillMessage, frozen=True, tag=33):
     """A chunk (server/fill.py)."""
 
     fill: FillId
-    number: ChunkNumber  # from 1
+    chunk: ChunkNumber  # from 1
     data: bytes
 
 
@@ -59,14 +64,14 @@ class FillEnd(FillMessage, frozen=True, tag=34):
 
 
 class FillTaken(FillMessage, frozen=True, tag=35):
-    """All chunks up to this number were taken: the primary keeps a bound on those that were not."""
+    """All chunks up to this one were taken: the primary keeps a bound on those that were not."""
 
     fill: FillId
-    number: ChunkNumber
+    chunk: ChunkNumber
 
 
 class FillRefused(FillMessage, frozen=True, tag=36):
-    """The fill has ended without a replica."""
+    """The fill has ended without a replica; fill 0: whatever was under way was not taken, as its receiver is new."""
 
     fill: FillId
     reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
@@ -76,7 +81,15 @@ class SendFiles(FillMessage, frozen=True, tag=37):
     files: BrokerFiles
 
 
-AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles
+class HostIsHere(FillMessage, frozen=True, tag=38):
+    """A machine that runs no broker may hold copies. `broker`: the name of its process."""
+
+    since: Number
+    address: NetworkAddress
+    zone: Node = ""
+
+
+AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere
 BetweenMachines: TypeAlias = StandbyMessage | AnyFillMessage
 
 encode_between = msgspec.msgpack.Encoder().encode

@@ -65,6 +65,12 @@ def display(machine: Machine) -> Node:
     return machine.rpartition(LIFE_MARK)[0] or machine
 
 
+def life(machine: Machine) -> int:
+    """When the machine's folder was made."""
+    text = machine.rpartition(LIFE_MARK)[2]
+    return int(text) if text.isdecimal() else 0
+
+
 # Registers -------------------------------------------------------------------------------------------------------
 
 

@@ -1,21 +1,19 @@
-"""What becomes of a change of membership whose partner dies, or loses its memory (S0 has no failures).
+"""What becomes of a change of membership whose partner loses its memory (S0 has no failures).
 
 Until clients are sent on everything is undone; after that the change is completed:
 
-    role, phase           the partner is dead                  the partner has lost its memory
-    joining               refused                              refused; what clients asked for goes on
-    leaving, ASKED        refused                              undone, and refused
-    leaving, HANDED       (b begins anew itself)               the same: b takes its clients back
-    leaving, CLOSED       (the same)                           b takes its clients back, and begins again with removeReq
-    inheriting, ASKED     free                                 free: the partner has forgotten that it wanted to leave
-    inheriting, CLOSED    free, with b's clients               the same; b is a neighbour again, and has no clients
+    joining               refused; what clients asked for goes on
+    leaving, ASKED        undone, and refused
+    leaving, HANDED       the same: b takes its clients back
+    leaving, CLOSED       b takes its clients back, and begins again with removeReq
+    inheriting, ASKED     free: the partner has forgotten that it wanted to leave
+    inheriting, CLOSED    free, with b's clients; b is a neighbour again, and has none
 """
 
 from __future__ import annotations
 
 from pleach.core.effects import Concluded, Effect, LinkDown, Send
 from pleach.core.messages import Node, PublishRefused, RemoveReq, RequestRemove
-from pleach.core.overlay.context import MiddleBroker
 from pleach.core.overlay.membership.handover import confirm
 from pleach.core.overlay.membership.state import Changing, MembershipPart
 from pleach.core.overlay.membership.transitions import MembershipPhase, MembershipRole, Speaker
@@ -25,38 +23,10 @@ NOTHING = Reaction()
 
 
 class MembershipFailures:
-    """The peer hooks of AddBroker and RemoveBroker."""
+    """The peer hook of AddBroker and RemoveBroker."""
 
     def __init__(self, part: MembershipPart) -> None:
         self._part = part
-
-    @property
-    def operation(self) -> str:
-        return self._part.operation
-
-    def peer_died(self, peer: Node) -> Reaction:
-        """The partner is dead, and nothing more comes from it."""
-        change = self._part.state.change
-        if change is None or change.partner != peer:
-            return NOTHING
-        self._part.end()
-        died, clients = Concluded(change.operation, f"{peer} died meanwhile"), list(change.clients)
-        match change.role:
-            case MembershipRole.JOINING:
-                self._part.state.is_turned_away = True
-                return Reaction([died], released=clients)
-            case MembershipRole.LEAVING:
-                assert change.phase is MembershipPhase.ASKED, "a broker whose heir is dead begins anew itself"
-                return Reaction([died])
-            case MembershipRole.INHERITING:
-                return Reaction([LinkDown(peer)] if change.phase is MembershipPhase.CLOSED else [], released=clients)
-
-    def is_open(self, peer: Node) -> bool:  # noqa: ARG002
-        return False
-
-    def between(self, peer: Node) -> MiddleBroker:
-        """Nobody is: an heir takes the place of the dead broker itself."""
-        return MiddleBroker(self._part.context.name if peer == self._part.state.heir_of else "")
 
     def peer_reset(self, peer: Node) -> Reaction:
         """The partner knows of nothing. What it has taken from us we still have."""

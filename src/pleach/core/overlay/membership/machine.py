@@ -63,9 +63,7 @@ class Membership:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._part = MembershipPart(context)
-        failures = MembershipFailures(self._part)
-        context.on_peer_death(failures)
-        context.on_peer_reset(failures.peer_reset)
+        context.on_peer_reset(MembershipFailures(self._part).peer_reset)
 
     @property
     def _state(self) -> MembershipState:
@@ -84,10 +82,6 @@ class Membership:
     def left(self) -> Node:
         """The neighbour that this broker had, if it has been removed from the tree; else empty."""
         return self._state.left
-
-    @property
-    def heir_of(self) -> Node:
-        return self._state.heir_of
 
     @property
     def is_leaving(self) -> bool:

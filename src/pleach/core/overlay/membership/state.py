@@ -64,14 +64,6 @@ class MembershipState(msgspec.Struct):
     is_turned_away: bool = False  # it could not join itself: with whoever joined it, it would be a second tree
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
-    @property
-    def heir_of(self) -> Node:
-        """The broker whose clients are this one's by now, and which is about to leave; else empty."""
-        match self.change:
-            case Changing(role=MembershipRole.INHERITING, phase=MembershipPhase.CLOSED, partner=partner):
-                return partner
-        return ""
-
 
 class MembershipPart:
     """The change under way at one broker. Its phase changes here, by TRANSITIONS, and nowhere else."""

@@ -6,7 +6,7 @@ state        one swap at one of its brokers; the only place where its phase chan
 machine      S0's messages 1 to 12
 events       what happens to events and routing messages at the seam meanwhile
 sides        the routing tables that change hands
-failures     what S0 leaves out: leases, deaths, brokers that lose their memory
+failures     what S0 leaves out: leases, brokers that lose their memory
 
 It may import what the rest of `overlay/` may, and no other protocol.
 

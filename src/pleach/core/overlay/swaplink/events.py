@@ -57,7 +57,7 @@ class Triangle:
 
     def _from_outside(self, sender: Node, message: Passing) -> Verdict:
         swap = self._swap
-        if swap.dead and swap.is_flooding and isinstance(message, Forward | Marked | Publish):
+        if swap.lost and swap.is_flooding and isinstance(message, Forward | Marked | Publish):
             swap.waiting[sender] = None
             return Hold()
         return stale(sender, message)
@@ -91,7 +91,7 @@ class Triangle:
             return Drop("a copy")
         if swap.is_corrected:
             swap.seen[key] = None
-        if not is_straight and message.origin == swap.c and swap.c not in swap.dead:
+        if not is_straight and message.origin == swap.c and swap.c not in swap.lost:
             swap.owed[key] = None
         return Pass(sender, message.message, self._copies(sender, message) if is_straight else ())
 
@@ -100,7 +100,7 @@ class Triangle:
         swap = self._swap
         third = next(node for node in swap.others if node != sender)
         is_open = swap.is_flooding or (swap.role is SwapRole.A and third == swap.c)
-        return [Send(third, message)] if swap.is_corrected and is_open and third not in swap.dead else []
+        return [Send(third, message)] if swap.is_corrected and is_open and third not in swap.lost else []
 
     def _plain(self, sender: Node, message: Forward) -> Verdict:
         swap = self._swap

@@ -1,12 +1,12 @@
-"""What S0 does not have (its brokers do not fail): leases, deaths, brokers that lose their memory.
+"""What S0 does not have (its brokers do not fail): leases, and brokers that lose their memory.
 
 Until b has passed on `Swap` (6), all that a and c have flooded has come by b as well: so b can give the swap up, and a
 and c drop the link between them. b does so when a or c has not answered within a lease (not in the published protocol).
 
-If one of the three dies for good (docs/protocols/healing.md), the swap is completed once c is on the new routing, and
-undone before that. The broker that can tell decides, by FATES and OUTCOMES, and tells the others:
+If one of the three loses its memory, the swap is *lost* to it: it is completed once c is on the new routing, and undone
+before that. The broker that can tell decides, by FATES and OUTCOMES, and tells the others:
 
-    dead   decides                                              the others
+    lost   decides                                              the others
     a      b, until it has passed `Swap` on: undone;            wait for what b or c says
            then c, which has got it: completed
     b      c: on the new routing, or not                        a waits for `Swap` or `Abort` from c
@@ -14,8 +14,8 @@ undone before that. The broker that can tell decides, by FATES and OUTCOMES, and
            then a, which has heard of c, or never will
     two    the third, for itself: undone unless it has adopted the new routing
 
-All that the dead broker has sent has arrived when its neighbours are told of its death. Until the swap is decided,
-events from outside are held: their way depends on it.
+What the lost broker had sent before and is not here yet never comes. Until the swap is decided, events from outside
+are held: their way depends on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from typing import Final
 
 from pleach.core.effects import CancelTimer, Effect, LinkDown, Send, SetTimer
 from pleach.core.messages import Abort, Aborted, Close, Forgot, LockNack, Message, Node
-from pleach.core.overlay.context import MiddleBroker
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.state import SwapPart, Swapping, note
@@ -38,10 +37,10 @@ NOTHING = Reaction()
 
 
 def fate(swap: Swapping) -> SwapFate:
-    deaths = FATES[swap.role, swap.phase]
-    if len(swap.dead) > 1:
-        return deaths.both
-    return deaths.first if swap.dead[0] == swap.others[0] else deaths.second
+    losses = FATES[swap.role, swap.phase]
+    if len(swap.lost) > 1:
+        return losses.both
+    return losses.first if swap.lost[0] == swap.others[0] else losses.second
 
 
 def lease(swap: Swapping) -> list[Effect]:
@@ -50,44 +49,21 @@ def lease(swap: Swapping) -> list[Effect]:
 
 
 def waits_for_decision(swap: Swapping, sender: Node) -> bool:
-    """Whether a flooded event is held until it is decided what becomes of the swap; at b its link is noted.
-
-    If the swap is undone, it comes to a by the stand-in of b, and b passes it on by the old routing.
-    """
+    """Whether a flooded event is held until it is decided what becomes of the swap; at b its link is noted."""
     match swap.role, swap.phase:
-        case SwapRole.A, SwapPhase.SWAPPING if swap.b in swap.dead:
+        case SwapRole.A, SwapPhase.SWAPPING if swap.b in swap.lost:
             return sender == swap.c
-        case SwapRole.B, SwapPhase.SWAPPING if swap.dead:
+        case SwapRole.B, SwapPhase.SWAPPING if swap.lost:
             swap.waiting[sender] = None
             return True
     return False
 
 
 class SwapFailures:
-    """The peer hooks of SwapLink, and its messages that S0 does not have."""
+    """The peer hook of SwapLink, and its messages that S0 does not have."""
 
     def __init__(self, part: SwapPart) -> None:
         self._part = part
-
-    @property
-    def operation(self) -> str:
-        return self._part.operation
-
-    def is_open(self, peer: Node) -> bool:
-        swap = self._part.state.swap
-        return swap is not None and peer in swap.others and swap.is_flooding
-
-    def between(self, peer: Node) -> MiddleBroker:
-        """Once the swap is completed, c is between a and b. Once it is undone, b is between a and c, as before."""
-        swap = self._part.state.swap
-        if swap is None:
-            return MiddleBroker()
-        match swap.role, peer:
-            case (SwapRole.A, swap.b) | (SwapRole.B, swap.a):
-                return MiddleBroker(swap.c)
-            case (SwapRole.A, swap.c) | (SwapRole.C, swap.a):
-                return MiddleBroker(swap.b, had_all=True)
-        return MiddleBroker()
 
     # Giving up -----------------------------------------------------------------------------------------------
 
@@ -96,14 +72,14 @@ class SwapFailures:
         return self._give_up(swap) if swap is not None and swap.is_leased else NOTHING
 
     def _give_up(self, swap: Swapping) -> Reaction:
-        """At b: a or c has not answered within its lease, or is dead. What it says of this swap later is void.
+        """At b: a or c has not answered within its lease, or is lost. What it says of this swap later is void.
 
         The swap is not tried again: a and b would be locked for another lease at once.
         """
         abort, was_locked = Abort(swap.operation), swap.phase is SwapPhase.LOCKED
         noted = self._part.decide(swap, SwapFate.GIVE_UP)
         if was_locked:
-            reason = _died(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
+            reason = _forgotten(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
             return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
         return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *noted])
 
@@ -112,9 +88,9 @@ class SwapFailures:
         noted = self._part.advance(swap, type(message), swap.role_of(sender))
         match message, swap.role:
             case Forgot(_, broker), _:
-                return NOTHING if broker in swap.dead else self.peer_died(broker)
+                return NOTHING if broker in swap.lost else self._lose(broker)
             case Abort(), SwapRole.A if sender == swap.b:
-                reason = _died(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
+                reason = _forgotten(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
                 resumed = self._resume([swap.b])
                 undone = self._part.undone_at_a(swap, reason, is_busy=False)
                 return undone._replace(effects=[*noted, *resumed, *undone.effects])
@@ -123,17 +99,17 @@ class SwapFailures:
             case Abort(), _:
                 return join(Reaction([Send(sender, Aborted(swap.operation))]), self._undo(swap))
             case Aborted(), SwapRole.A if was_swapping:
-                return self._undo(swap)  # c is dead, and b has given it up
+                return self._undo(swap)  # c is lost, and b has given it up
         return _ended(swap)
 
     def _undo(self, swap: Swapping) -> Reaction:
         """Back to the old tree, at once: the swap has ended here."""
         noted = note(swap, SwapPhase.ABORTING)
         suspended = {SwapRole.A: [swap.b], SwapRole.B: [swap.a, swap.c], SwapRole.C: [swap.b]}[swap.role]
-        resumed = self._resume([node for node in suspended if node not in swap.dead])
+        resumed = self._resume([node for node in suspended if node not in swap.lost])
         match swap.role:
             case SwapRole.A:
-                undone = self._part.undone_at_a(swap, _died(swap), is_busy=False)
+                undone = self._part.undone_at_a(swap, _forgotten(swap), is_busy=False)
                 return undone._replace(effects=[noted, *resumed, *undone.effects])
             case SwapRole.C:
                 forsaken = (swap.operation, swap.a)
@@ -144,36 +120,36 @@ class SwapFailures:
         context = self._part.context
         return context.rewire(sides.old(context.router, neighbours)) if neighbours else []
 
-    # Deaths --------------------------------------------------------------------------------------------------
-
-    def peer_died(self, peer: Node) -> Reaction:
-        """The peer is dead for good, and nothing more comes from it."""
-        swap = self._part.state.swap
-        if swap is None or peer not in swap.others:
-            return NOTHING
-        swap.dead = sorted({*swap.dead, peer})
-        handled = self.spare_the_dead(swap, self.face_death(swap))
-        self._part.end_if_over()
-        return handled
+    # Lost memories -------------------------------------------------------------------------------------------
 
     def peer_reset(self, peer: Node) -> Reaction:
-        """As if it had died: it says nothing more of the swap, and what it had sent and is not here yet is void.
+        """It says nothing more of the swap, and what it had sent and is not here yet is void.
 
         b, which both others have for a neighbour, always hears of it, and tells the third if that one decides.
         """
         swap = self._part.state.swap
         if swap is None or (swap.role is SwapRole.A and swap.phase is SwapPhase.LOCKED and peer == swap.c):
             return NOTHING  # a cannot know whether b has asked c before or after
-        outlived = self.peer_died(peer)
+        outlived = self._lose(peer)
         is_under_way = swap is self._part.state.swap
-        if not is_under_way or swap.role is not SwapRole.B or peer not in swap.dead or fate(swap) is not SwapFate.WAIT:
+        if not is_under_way or swap.role is not SwapRole.B or peer not in swap.lost or fate(swap) is not SwapFate.WAIT:
             return outlived
         third = swap.c if peer == swap.a else swap.a
         return join(outlived, Reaction([Send(third, Forgot(swap.operation, peer))]))
 
-    def face_death(self, swap: Swapping) -> Reaction:
-        """What follows from the deaths known here, if any, in the phase that the swap is in now."""
-        if not swap.dead:
+    def _lose(self, peer: Node) -> Reaction:
+        """Nothing more comes from this peer."""
+        swap = self._part.state.swap
+        if swap is None or peer not in swap.others:
+            return NOTHING
+        swap.lost = sorted({*swap.lost, peer})
+        handled = self.spare_the_lost(swap, self.face_loss(swap))
+        self._part.end_if_over()
+        return handled
+
+    def face_loss(self, swap: Swapping) -> Reaction:
+        """What follows from the losses known here, if any, in the phase that the swap is in now."""
+        if not swap.lost:
             return NOTHING
         match fate(swap):
             case SwapFate.WAIT:
@@ -184,7 +160,7 @@ class SwapFailures:
                 return join(told, self._undo(swap))
             case SwapFate.GIVE_UP:
                 given_up = self._give_up(swap)
-                if swap.phase is not SwapPhase.ABORTING or swap.c not in swap.dead:
+                if swap.phase is not SwapPhase.ABORTING or swap.c not in swap.lost:
                     return given_up
                 self._part.decide(swap, SwapFate.END)
                 return join(given_up, _ended(swap))
@@ -197,29 +173,28 @@ class SwapFailures:
                 return _ended(swap)
 
     def _complete(self, swap: Swapping) -> Reaction:
-        """As if the dead had closed its paths, and sent straight what came as a copy."""
-        if swap.c in swap.dead:
+        """As if the lost broker had closed its paths, and sent straight what came as a copy."""
+        if swap.c in swap.lost:
             swap.owed.clear()
         match swap.role:
-            case SwapRole.A if swap.b in swap.dead and not swap.closed_ba:
+            case SwapRole.A if swap.b in swap.lost and not swap.closed_ba:
                 return self._part.done_at_a(swap)
             case SwapRole.C:
                 noted: list[Effect] = []
-                if swap.b in swap.dead and not swap.closed_ab:
+                if swap.b in swap.lost and not swap.closed_ab:
                     swap.closed_ab, noted = True, self._part.advance(swap, Close, SwapRole.B)
-                swap.closed_ba = swap.closed_ba or swap.a in swap.dead
+                swap.closed_ba = swap.closed_ba or swap.a in swap.lost
                 return Reaction([*noted, *([] if swap.closed_ab else [Send(swap.b, Close(swap.operation))])])
         return NOTHING
 
-    def spare_the_dead(self, swap: Swapping | None, handled: Reaction) -> Reaction:
-        """Nothing is sent to the dead. What was held for the decision goes on once there is one."""
-        if swap is None or not swap.dead:
+    def spare_the_lost(self, swap: Swapping | None, handled: Reaction) -> Reaction:
+        """Nothing is sent to those who are lost. What was held for the decision goes on once there is one."""
+        if swap is None or not swap.lost:
             return handled
-        effects = [each for each in handled.effects if not (isinstance(each, Send) and each.to in swap.dead)]
+        effects = [each for each in handled.effects if not (isinstance(each, Send) and each.to in swap.lost)]
         if swap is self._part.state.swap and swap.is_flooding:
             return handled._replace(effects=effects)
         waiting, swap.waiting = sorted(swap.waiting), {}
-        effects += self._part.context.on_settled()
         return handled._replace(effects=effects, released=[*handled.released, *waiting])
 
 
@@ -228,5 +203,5 @@ def _ended(swap: Swapping) -> Reaction:
     return Reaction([Send(swap.a, Aborted(swap.operation))] if swap.role is SwapRole.B else [])
 
 
-def _died(swap: Swapping) -> str:
-    return f"{' and '.join(swap.dead)} died meanwhile, or lost its memory" if swap.dead else ""
+def _forgotten(swap: Swapping) -> str:
+    return f"{' and '.join(swap.lost)} lost its memory meanwhile" if swap.lost else ""

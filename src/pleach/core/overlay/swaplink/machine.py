@@ -35,7 +35,7 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import BrokerContext, MiddleBroker
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.events import Triangle
@@ -56,7 +56,6 @@ class SwapLink:
         self._ordering = ordering
         self._part = SwapPart(context)
         self._failures = SwapFailures(self._part)
-        context.on_peer_death(self._failures)
         context.on_peer_reset(self._failures.peer_reset)
 
     @property
@@ -68,12 +67,9 @@ class SwapLink:
     def operation(self) -> str:
         return self._part.operation
 
-    def between(self, peer: Node) -> MiddleBroker:
-        return self._failures.between(peer)
-
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         swap = self._part.state.swap
-        handled = self._failures.spare_the_dead(swap, self._handle(swap, sender, message))
+        handled = self._failures.spare_the_lost(swap, self._handle(swap, sender, message))
         self._part.end_if_over()
         return handled
 
@@ -223,14 +219,14 @@ class SwapLink:
         rewiring = sides.new_at_c(self._context.router, swap, message)
         noted = self._part.advance(swap, Swap, SwapRole.B)
         effects = [Send(swap.a, Swap(swap.operation)), *noted, *self._context.rewire(rewiring)]
-        return join(Reaction(effects, released=[swap.a]), self._failures.face_death(swap))
+        return join(Reaction(effects, released=[swap.a]), self._failures.face_loss(swap))
 
     def _adopt_at_a(self, swap: Swapping) -> Reaction:
         """7. 8 is open(acb), 9 close(ab)."""
         rewired = self._context.rewire(sides.new_at_a(self._context.router, swap))
         closing = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
         noted = self._part.advance(swap, Swap, SwapRole.C)
-        return join(Reaction([*closing, *noted, *rewired]), self._failures.face_death(swap))
+        return join(Reaction([*closing, *noted, *rewired]), self._failures.face_loss(swap))
 
     # State 0, new configuration: the old link, 8 to 12 -------------------------------------------------------
 
@@ -244,7 +240,7 @@ class SwapLink:
                 return self._closed_at_c(swap, sender)
 
     def _adopt_at_b(self, swap: Swapping, sender: Node) -> Reaction:
-        """9: close(ab). 10 is close(ab) and open(bca), 11 close(ba). From c it comes for an a that is dead."""
+        """9: close(ab). 10 is close(ab) and open(bca), 11 close(ba). From c it comes for an a that is lost."""
         if swap.closed_ab:
             return NOTHING
         swap.closed_ab = True

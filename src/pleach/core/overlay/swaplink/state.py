@@ -31,8 +31,8 @@ class Swapping(msgspec.Struct):
     closed_ba: bool = False
     seen: dict[str, None] = {}  # flooded events that have come here
     owed: dict[str, None] = {}  # those of c of which only a copy has come so far
-    dead: list[Node] = []  # which of the other two
-    waiting: dict[Node, None] = {}  # links that wait for what becomes of the swap without the dead
+    lost: list[Node] = []  # which of the other two have lost their memory, and the swap with it
+    waiting: dict[Node, None] = {}  # links that wait for what becomes of the swap without them
 
     @property
     def is_flooding(self) -> bool:
@@ -111,7 +111,7 @@ class SwapPart:
         return [note(swap, phase)]
 
     def end_if_over(self) -> None:
-        """To be called after whatever a swap may have waited for last: a message, a death, or an event."""
+        """To be called after whatever a swap may have waited for last: a message, a reset, or an event."""
         if self.state.swap is not None and self.state.swap.is_over:
             self._end()
 

@@ -1,6 +1,7 @@
 """The legality table of SwapLink: (role, phase, message, sender) → phase (S0 §IV-A, figure 5).
 
-Rule 1: a phase changes only through TRANSITIONS, or through OUTCOMES where a broker has died; see `state.SwapPart`.
+Rule 1: a phase changes only through TRANSITIONS, or through OUTCOMES where a broker has lost its memory; see
+        `state.SwapPart`.
 Rule 2: a message of the swap under way whose key is absent is refused with ProtocolError, and changes nothing.
 Rule 3: a message of another swap than the one under way is dropped if its type is in LATE, for such a swap may have
         been given up here; else it is refused as well.
@@ -49,14 +50,14 @@ class SwapPhase(IntEnum):
 
 
 class SwapFate(StrEnum):
-    """What becomes of a swap of which a broker has died (failures.py)."""
+    """What becomes of a swap of which a broker has lost its memory (failures.py)."""
 
     WAIT = "wait"  # another broker decides
     UNDO = "undo"
     GIVE_UP = "give up"  # b: as when a lease is over
     ASK = "ask"  # a: asks b to give up
-    COMPLETE = "complete"  # as if the dead broker had closed its paths
-    END = "end"  # the swap was being undone, and only the dead broker's answer is missing
+    COMPLETE = "complete"  # as if the lost broker had closed its paths
+    END = "end"  # the swap was being undone, and only the lost broker's answer is missing
 
 
 A, B, C = SwapRole
@@ -93,7 +94,7 @@ REFUSED: Mapping[Key, SwapPhase] = MappingProxyType(
     {key: key[1] for key in product(SwapRole, [*SwapPhase][1:], BEGINNINGS, (A, B, C, None))}
 )
 
-# Not in S0, where brokers do not fail: b gives up, or decides for a broker that is dead (failures.py).
+# Not in S0, where brokers do not fail: b gives up, or decides for a broker that has lost its memory (failures.py).
 FAILURES: Mapping[Key, SwapPhase] = MappingProxyType(
     {
         (C, FLOODING, Abort, B): IDLE,
@@ -101,14 +102,14 @@ FAILURES: Mapping[Key, SwapPhase] = MappingProxyType(
         (B, ABORTING, Swap, A): ABORTING,  # 5 has crossed Abort
         (B, ABORTING, Aborted, C): IDLE,
         (A, ABORTING, Aborted, B): IDLE,
-        # b is dead, and c decides
+        # b is lost, and c decides
         (A, SWAPPING, Abort, C): IDLE,
         (A, ABORTING, Abort, C): IDLE,
-        # c is dead: a asks b to give up
+        # c is lost: a asks b to give up
         (B, SWAPPING, Abort, A): IDLE,
         (B, ABORTING, Abort, A): IDLE,
         (A, SWAPPING, Aborted, B): IDLE,
-        # a is dead: c says close(ab) in its place
+        # a is lost: c says close(ab) in its place
         (B, SWAPPING, Close, C): ADOPTED,
         (B, ADOPTED, Close, C): ADOPTED,  # after all, 9 had come
         # b tells of a broker that has lost its memory; what follows is in OUTCOMES
@@ -126,32 +127,32 @@ LATE: frozenset[type[Message]] = frozenset((LockAck, LockNack, Swap, Close, Abor
 WAIT, UNDO, GIVE_UP, ASK, COMPLETE, END = SwapFate
 
 
-class Deaths(NamedTuple):
-    """What a broker does when the first of its `others` is dead, the second, or both."""
+class LostPeers(NamedTuple):
+    """What a broker does when the first of its `others` is lost, the second, or both."""
 
     first: SwapFate
     second: SwapFate
     both: SwapFate
 
 
-FATES: Mapping[tuple[SwapRole, SwapPhase], Deaths] = MappingProxyType(
+FATES: Mapping[tuple[SwapRole, SwapPhase], LostPeers] = MappingProxyType(
     {
-        (A, LOCKED): Deaths(UNDO, WAIT, UNDO),  # b, c
-        (A, SWAPPING): Deaths(WAIT, ASK, UNDO),
-        (A, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
-        (A, ABORTING): Deaths(END, WAIT, END),
-        (B, LOCKED): Deaths(GIVE_UP, GIVE_UP, GIVE_UP),  # a, c
-        (B, FLOODING): Deaths(GIVE_UP, GIVE_UP, GIVE_UP),
-        (B, SWAPPING): Deaths(WAIT, WAIT, UNDO),
-        (B, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
-        (B, ABORTING): Deaths(WAIT, END, END),
-        (C, FLOODING): Deaths(WAIT, UNDO, UNDO),  # a, b
-        (C, SWAPPING): Deaths(COMPLETE, COMPLETE, COMPLETE),
-        (C, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
+        (A, LOCKED): LostPeers(UNDO, WAIT, UNDO),  # b, c
+        (A, SWAPPING): LostPeers(WAIT, ASK, UNDO),
+        (A, ADOPTED): LostPeers(COMPLETE, COMPLETE, COMPLETE),
+        (A, ABORTING): LostPeers(END, WAIT, END),
+        (B, LOCKED): LostPeers(GIVE_UP, GIVE_UP, GIVE_UP),  # a, c
+        (B, FLOODING): LostPeers(GIVE_UP, GIVE_UP, GIVE_UP),
+        (B, SWAPPING): LostPeers(WAIT, WAIT, UNDO),
+        (B, ADOPTED): LostPeers(COMPLETE, COMPLETE, COMPLETE),
+        (B, ABORTING): LostPeers(WAIT, END, END),
+        (C, FLOODING): LostPeers(WAIT, UNDO, UNDO),  # a, b
+        (C, SWAPPING): LostPeers(COMPLETE, COMPLETE, COMPLETE),
+        (C, ADOPTED): LostPeers(COMPLETE, COMPLETE, COMPLETE),
     }
 )
 
-# What a death leads to. WAIT changes nothing, COMPLETE is `Close` from the dead broker as far as it has not come.
+# What a loss leads to. WAIT changes nothing, COMPLETE is `Close` from the lost broker as far as it has not come.
 OUTCOMES: Mapping[tuple[SwapRole, SwapPhase, SwapFate], SwapPhase] = MappingProxyType(
     {
         (A, LOCKED, UNDO): IDLE,

@@ -1,0 +1,77 @@
+"""Where brokers of the network are, and the hosts of their copies, as far as neighbours have told.
+
+The driver (server/location_reports.py) sends the reports, and reads what is known. It is on disk with the broker: one
+that was promoted elsewhere finds its neighbours by it, also those that were promoted at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pleach.core.effects import Effect
+from pleach.core.messages import BrokerLocation, HostLocation, LocationReport, Message, Node, pack, unpack
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Reaction, Reconfiguration
+
+BROKERS_MAX = 10_000
+HOSTS_MAX = 1_000  # of more, those that began first are forgotten
+
+
+class LocationsState(msgspec.Struct, array_like=True):
+    brokers: dict[Node, BrokerLocation] = {}
+    hosts: dict[Node, HostLocation] = {}
+
+
+class KnownLocations:
+    name = "locations"
+    accepts: frozenset[type[Message]] = frozenset((LocationReport,))
+    under_way: Reconfiguration | None = None
+    operation = ""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._state = LocationsState()
+
+    @property
+    def brokers(self) -> Mapping[Node, BrokerLocation]:
+        """Of other brokers."""
+        return self._state.brokers
+
+    @property
+    def hosts(self) -> Mapping[Node, HostLocation]:
+        """By machine."""
+        return self._state.hosts
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
+        assert isinstance(message, LocationReport)
+        state = self._state
+        for broker, location in message.brokers.items():
+            if broker != self._context.name and self._is_news(state.brokers.get(broker), location):
+                state.brokers[broker] = location
+        for machine, host in message.hosts.items():
+            known = state.hosts.get(machine)
+            if known is None or known.since < host.since:
+                state.hosts[machine] = host
+        for machine in sorted(state.hosts, key=lambda each: state.hosts[each].since)[: len(state.hosts) - HOSTS_MAX]:
+            del state.hosts[machine]
+        return Reaction()
+
+    def _is_news(self, known: BrokerLocation | None, told: BrokerLocation) -> bool:
+        if known is None:
+            return len(self._state.brokers) < BROKERS_MAX
+        return known.term < told.term
+
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
+        raise AssertionError(f"{self.name} sets no timers, but {name} fired")
+
+    def resume(self) -> Sequence[Effect]:
+        return []
+
+    def capture(self) -> bytes:
+        state = self._state
+        return pack(LocationsState(dict(sorted(state.brokers.items())), dict(sorted(state.hosts.items()))))
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, LocationsState)

@@ -1,0 +1,309 @@
+"""A machine's part in the views of other brokers: members, their replicas, and brokers that were promoted here.
+
+    <data_dir>/standby/<broker>/register · data/ (the replica) · files (what it takes to run the broker)
+
+Rule 1: a primary that is heard gets an answer, whoever it is; a folder is made once it sends a copy, or a view.
+Rule 2: a member whose machine becomes the primary ends here: its replica is closed, and the broker started from that,
+        in a process of its own (launcher.py). The member is that process's from then on, until it ends; until it
+        begins to speak, the host says that the primary is alive. The host's own broker is run by the host itself
+        (process.py).
+Rule 3: a member whose disk has failed is silent from then on, as if the machine were gone; the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pleach.core.messages import Node
+from pleach.core.standby.member import StandbyConfig, StandbyMember
+from pleach.core.standby.messages import Alive, ViewInstalled
+from pleach.core.standby.views import Machine, Register, View
+from pleach.errors import PleachError, PromotionError, StoreError
+from pleach.net.addresses import BrokerAddresses
+from pleach.net.enquiry import Whereabouts
+from pleach.server.bugs import watched
+from pleach.server.links import Port
+from pleach.server.standby.held_copy import CopyPlace, HeldCopy
+from pleach.server.standby.links import MemberLinks, Receiver
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, HostIsHere
+from pleach.server.standby.primary_seat import MachineHost
+from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
+from pleach.server.standby.replica_writer import ReplicaWriter
+
+HELD_MAX = 1_000  # members
+LAUNCH_SECONDS_MAX = 120.0  # until a broker that was promoted here speaks: it may have much to read
+
+log = logging.getLogger(__name__)
+
+
+class Launcher(Protocol):
+    """Runs brokers that were promoted on this machine, each in a process of its own."""
+
+    def launch(self, broker: Node, files: BrokerFiles) -> None:
+        """The register says that this machine is the primary; the replica is closed."""
+
+    def resume(self, broker: Node) -> None:
+        """The same, where a former process of this host has launched it."""
+
+    def prepare(self) -> None:
+        """A broker may have to be launched soon."""
+
+    def relax(self) -> None: ...
+
+    @property
+    def running(self) -> dict[Node, int]:
+        """Brokers, with the ids of their processes."""
+
+    def addresses_of(self, broker: Node) -> BrokerAddresses | None:
+        """Where a broker is that runs here."""
+
+    async def stop(self) -> None: ...
+
+
+@dataclass
+class Launching:
+    """A broker whose process is being started: the view in which it was promoted, and how long it may take."""
+
+    view: View
+    until: float
+    process: int = 0  # its id, once it is there
+
+
+class StandbyHost(MachineHost):
+    def __init__(
+        self,
+        data_dir: Path,
+        machine: Machine,
+        links: MemberLinks,
+        config: Callable[[], StandbyConfig],
+        launcher: Launcher,
+        *,
+        own: Node = "",
+        on_own_promoted: Callable[[View], None] = lambda _: None,
+    ) -> None:
+        """`own`: the broker of this process, if it has one."""
+        super().__init__()
+        self.links = links
+        self._data_dir = data_dir
+        self._machine = machine
+        self._config = config
+        self._launcher = launcher
+        self._own = own
+        self._on_own_promoted = on_own_promoted
+        self._held: dict[Node, HeldCopy] = {}
+        self._elsewhere: dict[Node, str] = {own: "its process runs it"} if own else {}  # whose member is not held; why
+        self._launching: dict[Node, Launching] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        links.on_unknown = self._meet
+
+    # Members come --------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take up what a former process of this machine has left."""
+        root = self._data_dir / FOLDER
+        for folder in sorted(each for each in root.iterdir() if each.is_dir()) if root.is_dir() else ():
+            if broker_of(folder) != self._own:
+                self.take_up(broker_of(folder))
+
+    def take_up(self, broker: Node) -> None:
+        """Hold the member that is on disk; or run the broker, if it was promoted here."""
+        place = self._place(broker)
+        try:
+            register = place.register.load()
+        except StoreError as error:
+            self.failed(broker, str(error))
+            return
+        is_primary = register is not None and register.view.primary == self._machine
+        if register is None and broker != self._own:
+            self._elsewhere.pop(broker, None)
+            shutil.rmtree(place.folder, ignore_errors=True)  # a copy that was not finished, and is in no view
+        elif is_primary and broker != self._own:
+            self._elsewhere[broker] = "it was promoted here"
+            self._resume(broker)
+        else:
+            self._elsewhere[broker] = "it is being opened"
+            self._start(self._open(broker, place, register))
+
+    def _resume(self, broker: Node) -> None:
+        try:
+            self._launcher.resume(broker)
+        except PleachError as error:
+            self._cannot_run(broker, str(error))
+
+    async def _open(self, broker: Node, place: CopyPlace, register: Register | None) -> None:
+        writer = ReplicaWriter(place.data, broker) if place.data.is_dir() else None
+        try:
+            position = await writer.open() if writer is not None else None
+        except StoreError as error:
+            self.failed(broker, str(error))
+            return
+        held = self._hold(place, self._member(broker, register=register, position=position), writer)
+        held.begin()
+        if held.member.is_primary:
+            held.member.cannot_lead()  # or it would be run
+
+    def _member(self, broker: Node, **known: Any) -> StandbyMember:
+        return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
+
+    def _hold(self, place: CopyPlace, member: StandbyMember, writer: ReplicaWriter | None = None) -> HeldCopy:
+        held = self._held[member.broker] = HeldCopy(self, place, member, writer)
+        self._elsewhere.pop(member.broker, None)
+        self.links.attach(member.broker, held)
+        return held
+
+    def _meet(self, broker: Node, machine: Machine, message: BetweenMachines) -> Receiver | None:
+        """A message for a broker whose member is not held here (rule 1)."""
+        if machine == self._machine:
+            self._launching.pop(broker, None)  # its process speaks
+            return None
+        is_first = isinstance(message, Alive | ViewInstalled)
+        if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
+            return None
+        return self._hold(self._place(broker), self._member(broker))
+
+    def _place(self, broker: Node) -> CopyPlace:
+        own = self._data_dir if broker == self._own else None
+        return CopyPlace(broker_folder(self._data_dir, broker), own)
+
+    # Members go ----------------------------------------------------------------------------------------------
+
+    def promoted(self, broker: Node, view: View) -> None:
+        """Rule 2."""
+        log.warning("view %d of %s: this machine takes its place", view.number, broker)
+        self._elsewhere[broker] = "it was promoted here"
+        held = self._let_go(broker)
+        self._start(self._run(broker, view, held))
+
+    async def _run(self, broker: Node, view: View, held: HeldCopy) -> None:
+        await held.close()
+        if broker == self._own:
+            self._on_own_promoted(view)
+        elif held.files is None:
+            self._cannot_run(broker, "its settings have not come")
+        else:
+            try:
+                self._launcher.launch(broker, held.files)
+            except PleachError as error:
+                self._cannot_run(broker, str(error))
+            else:
+                self._launching[broker] = Launching(view, time.monotonic() + LAUNCH_SECONDS_MAX)
+
+    def _cannot_run(self, broker: Node, reason: str) -> None:
+        """Nobody says that the primary is alive, and this machine votes for another one."""
+        log.critical("%s cannot run here: %s", broker, reason)
+        self._elsewhere[broker] = reason
+        place = self._place(broker)
+        self._start(self._open(broker, place, place.register.load()))
+
+    def ended(self, broker: Node) -> None:
+        """The process of a broker that was promoted here has ended: another machine runs it, or it has left."""
+        self.take_up(broker)
+
+    def failed(self, broker: Node, reason: str) -> None:
+        """Rule 3."""
+        log.critical("this machine holds no copy of %s any more: %s", broker, reason)
+        self._elsewhere[broker] = reason
+        if broker in self._held:
+            self._start(self._let_go(broker).close())
+
+    def _let_go(self, broker: Node) -> HeldCopy:
+        self.links.detach(broker)
+        return self._held.pop(broker)
+
+    async def stop(self) -> None:
+        await self._launcher.stop()
+        for held in list(self._held.values()):
+            self.links.detach(held.member.broker)
+            await held.close()
+        self._held.clear()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = watched(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def decree(self, broker: Node) -> View:
+        """An operator says that the machine of a broker is lost, and that this one shall run it.
+
+        Raises PromotionError where this machine cannot.
+        """
+        held = self._held.get(broker)
+        if held is None:
+            raise PromotionError(f"no copy of {broker} is held here" + self._why_elsewhere(broker))
+        view = held.member.view
+        if view is None or held.member.position is None:
+            raise PromotionError(f"the copy of {broker} here is not whole")
+        if not held.is_alarmed:
+            raise PromotionError(f"{view.primary} runs {broker}, and is heard here: stop it first")
+        log.warning("an operator says that the machine of %s is lost", broker)
+        held.driver.perform(held.member.decree(held.driver.now))
+        assert held.member.view is not None
+        return held.member.view
+
+    def _why_elsewhere(self, broker: Node) -> str:
+        return f": {self._elsewhere[broker]}" if broker in self._elsewhere else ""
+
+    # Time, and what operators see ----------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        self._speak_for_launching()
+        for held in list(self._held.values()):
+            held.tick()
+            if held.is_forgettable and held.member.broker in self._held:
+                self._let_go(held.member.broker)
+        if any(held.may_be_promoted for held in self._held.values()):
+            self._launcher.prepare()  # half a second of work, which nobody should have to wait for then
+        else:
+            self._launcher.relax()
+
+    def say_here(self, here: HostIsHere, joined: Iterable[str]) -> None:
+        """This machine runs no broker of its own: let others know of it, through whoever runs one."""
+        told = {machine: address for address in joined if (machine := self.links.machine_at(address))}
+        for held in self._held.values():
+            told |= held.member.view.addresses if held.member.view is not None else {}
+        for machine, address in told.items():
+            if machine != self._machine:
+                self.links.send(here.broker, machine, address, here)
+
+    def locate(self, broker: Node, port: Port) -> Whereabouts | None:
+        """Where a broker is that runs here, or the host of its primary, as far as the copy that is held here knows."""
+        places = self._launcher.addresses_of(broker)
+        if places is not None:
+            register = self._place(broker).register.load()
+            number = register.view.number if register is not None else 0
+            return Whereabouts(number, is_there=True, address=places.client if port is Port.CLIENTS else places.peer)
+        view = self._held[broker].member.view if broker in self._held else None
+        if view is None or view.primary == self._machine or port is Port.CLIENTS:
+            return None
+        return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
+
+    def _speak_for_launching(self) -> None:
+        """Rule 2."""
+        running = self._launcher.running
+        for broker, launching in list(self._launching.items()):
+            view, process = launching.view, running.get(broker, 0)
+            has_ended = launching.process not in (0, process)
+            launching.process = launching.process or process
+            if has_ended or time.monotonic() > launching.until:
+                del self._launching[broker]  # let another machine try
+                continue
+            for machine in view.members:
+                if machine != self._machine:
+                    self.links.send(broker, machine, view.addresses.get(machine, ""), Alive(broker, view.number))
+
+    def status(self) -> dict[str, object]:
+        """Which machine this is, what it holds, and what it runs for others."""
+        return {
+            "machine": self._machine,
+            "holds": {broker: held.status() for broker, held in sorted(self._held.items())},
+            "runs": self._launcher.running,
+        }

@@ -1,0 +1,122 @@
+"""Settings of a broker that was promoted on another machine: its own, as far as they do not depend on the machine.
+
+What belongs to the machine is its host's: where it listens (on free ports), its zone, the authority and the membership
+list, and how it logs. Certificate, key and access file are the broker's, and lie in its folder.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pleach.disk.private_files import make_private_folder
+from pleach.errors import SettingsError
+from pleach.net.addresses import Address, BrokerAddresses, parse_address
+from pleach.server.door.settings import AccessSettings
+from pleach.server.door.tls_settings import TlsSettings
+from pleach.server.settings import AddressSettings, BrokerSettings
+from pleach.server.standby.messages import BrokerFiles
+from pleach.server.standby.registers import replace_file
+
+SETTINGS, DATA, ACCESS, CERTIFICATE, KEY = "broker.json", "data", "access.toml", "certificate.pem", "key.pem"
+PORTS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("admin_listen", "admin_advertise"))
+ANY_PORT = AddressSettings("").client_listen  # where a process listens that was told nothing
+OF_THE_HOST = ("zone", "insecure", "log_level", "json_logs")
+REMEDY = "the machines of a network need the same release of Pleach"
+
+
+def broker_settings(files: BrokerFiles, host: BrokerSettings, folder: Path) -> BrokerSettings:
+    """Those of a broker on its host's machine; files that they name are written. Raises SettingsError."""
+    own = _decoded(files.settings, "the files of the broker")
+    make_private_folder(folder)
+    changed: dict[str, Any] = {key: getattr(host, key) for key in OF_THE_HOST}
+    changed |= {"data_dir": str(folder / DATA), "access": None, "tls": None}
+    if own.access is not None:
+        replace_file(folder / ACCESS, files.access)
+        changed["access"] = AccessSettings(str(folder / ACCESS))
+    if own.tls is not None:
+        changed["tls"] = _tls(files, host, folder)
+    return msgspec.structs.replace(own, **changed, **_addresses(host, _former(folder)))
+
+
+def _tls(files: BrokerFiles, host: BrokerSettings, folder: Path) -> TlsSettings:
+    if host.tls is None:
+        remedy = "give the host [tls] of the same network"
+        raise SettingsError("tls", f"the broker has it, and its host {host.name} has not", remedy)
+    replace_file(folder / CERTIFICATE, files.certificate)
+    replace_file(folder / KEY, files.key)
+    authority, members = host.tls.path("authority"), host.tls.path("members")
+    return TlsSettings("", str(folder / CERTIFICATE), str(folder / KEY), authority, members)
+
+
+def _addresses(host: BrokerSettings, former: BrokerSettings | None) -> dict[str, str]:
+    """Ports that the broker had here before, if it had some, else free ones.
+
+    A host without a broker may have been given nothing but where it listens for peers: all ports are there then.
+    """
+    found = {}
+    for listens, advertises in PORTS:
+        given, told = getattr(host, listens), getattr(host, advertises) or host.advertise
+        place = parse_address(host.peer_listen if given == ANY_PORT else given, key=listens)
+        port = parse_address(getattr(former, listens), key=listens).port if former else 0
+        port = usable_port(place.host, port)
+        found[listens] = str(Address(place.host, port))
+        found[advertises] = str(Address(parse_address(told, key=advertises).host, port)) if told else ""
+    return found
+
+
+def with_usable_ports(settings: BrokerSettings) -> BrokerSettings:
+    """The same settings, unless one of the ports was taken by others meanwhile."""
+    return msgspec.structs.replace(settings, **_addresses(settings, settings))
+
+
+def addresses_in(settings: BrokerSettings) -> BrokerAddresses:
+    """Where a broker with these settings is found."""
+    return BrokerAddresses(*(getattr(settings, told) or getattr(settings, listens) for listens, told in PORTS))
+
+
+def usable_port(host: str, wanted: int) -> int:
+    """The wanted port where it is free, else another one that is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in (wanted, 0):
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                if port == 0:
+                    raise SettingsError("peer_listen", f"{host}: {error.strerror}", "give an address of ours") from None
+                continue
+            free: int = probe.getsockname()[1]
+            return free
+    raise AssertionError("there is always a port, or an error")
+
+
+# Files -----------------------------------------------------------------------------------------------------------
+
+
+def write_settings(settings: BrokerSettings, folder: Path) -> None:
+    replace_file(folder / SETTINGS, msgspec.json.encode(settings))
+
+
+def read_settings(folder: Path) -> BrokerSettings:
+    """Raises SettingsError."""
+    try:
+        return _decoded((folder / SETTINGS).read_bytes(), str(folder / SETTINGS))
+    except OSError as error:
+        remedy = "delete the folder: the broker's primary fills a new copy"
+        raise SettingsError("", f"{folder / SETTINGS}: {error.strerror}", remedy) from None
+
+
+def _former(folder: Path) -> BrokerSettings | None:
+    return read_settings(folder) if (folder / SETTINGS).exists() else None
+
+
+def _decoded(data: bytes, source: str) -> BrokerSettings:
+    try:
+        return msgspec.json.decode(data, type=BrokerSettings)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("", str(error), REMEDY, source=source) from None

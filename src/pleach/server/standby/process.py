@@ -1,0 +1,372 @@
+"""A process of a machine: it holds copies of other brokers, and runs its own broker while it is that one's primary.
+
+    no view yet, or primary ──▶ PrimaryRun ── deposed ──▶ host only: the own store is a replica ── promoted ─┐
+              ▲                                                                                              │
+              └──────────────────────────────────────────────────────────────────────────────────────────────┘
+
+Rule 1: where a register says that another machine is the primary, the broker is not started: its store is a replica.
+Rule 2: the port for peers keeps its address, whether the broker listens there or only its host.
+Rule 3: a broker that was promoted on this machine and is not its own has a process of its own (`run_promoted`), which
+        ends when it is deposed: then the host has its member again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from pleach.core.messages import Node
+from pleach.core.standby.member import StandbyConfig, StandbyMember
+from pleach.core.standby.messages import Alive
+from pleach.core.standby.views import Machine, View
+from pleach.errors import PleachError
+from pleach.net.addresses import Address, parse_address
+from pleach.net.tls_layer import TlsSide
+from pleach.server.bugs import end_on_bugs, watched
+from pleach.server.daemon import BrokerReady, Daemon
+from pleach.server.door.transport_security import TransportSecurity
+from pleach.server.http.routes import Route
+from pleach.server.leaving import Leaving
+from pleach.server.links import Port
+from pleach.server.node import EXIT_DEPOSED, EXIT_DISK
+from pleach.server.opening import open_store
+from pleach.server.settings import BrokerSettings
+from pleach.server.standby.broker_files import files_of
+from pleach.server.standby.driving import keep_ticking
+from pleach.server.standby.host import StandbyHost
+from pleach.server.standby.host_port import HostPort
+from pleach.server.standby.host_site import HostSite, StandbyPages
+from pleach.server.standby.launch_settings import usable_port
+from pleach.server.standby.launcher import BrokerLauncher, Ended, LaunchingHost
+from pleach.server.standby.links import MemberLinks, ProcessId
+from pleach.server.standby.messages import HostIsHere
+from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
+from pleach.server.standby.registers import RegisterFile, broker_folder, machine_of
+from pleach.server.standby.settings import StandbySettings
+
+OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
+HERE_SECONDS = 2.0  # between two reports of a machine that runs no broker
+
+log = logging.getLogger(__name__)
+
+
+class ProcessSettings:
+    """The settings of a process, as they are now, and what follows from them."""
+
+    def __init__(self, settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> None:
+        """Raises CertificateError where files of [tls] are unusable."""
+        place = parse_address(settings.peer_listen, key="peer_listen")
+        port = place.port or usable_port(place.host, 0)
+        self.current = msgspec.structs.replace(settings, peer_listen=str(Address(place.host, port)))  # rule 2
+        self._reload = reload
+        self.security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
+
+    @property
+    def standby(self) -> StandbySettings:
+        return self.current.standby or StandbySettings()
+
+    def config(self) -> StandbyConfig:
+        return self.standby.config
+
+    def reload(self) -> BrokerSettings:
+        """Raises SettingsError."""
+        self.current = msgspec.structs.replace(self._reload(), peer_listen=self.current.peer_listen)
+        if self.security is not None:
+            self.security.settings_applied()
+        return self.current
+
+    @property
+    def address(self) -> str:
+        """Where machines find this process."""
+        return self.current.advertise or self.current.peer_listen
+
+    def dialling(self, name: Node) -> TlsSide | None:
+        return self.security.dialling(name) if self.security is not None else None
+
+    def listening(self) -> TlsSide | None:
+        return self.security.listening(Port.PEERS) if self.security is not None else None
+
+    def links(self, name: Node, machine: Machine) -> MemberLinks:
+        heartbeat = min(self.current.heartbeat, self.standby.after)
+        return MemberLinks(ProcessId(name, machine, time.time_ns()), heartbeat=heartbeat, tls=self.dialling)
+
+
+class PrimaryRun:
+    """A broker as the primary of a view, from the opening of its store until it ends or is deposed."""
+
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        machine: Machine,
+        register: RegisterFile,
+        links: MemberLinks,
+        *,
+        on_ready: Callable[[BrokerReady], None],
+        routes: Sequence[Route] = (),
+        host: MachineHost,
+    ) -> None:
+        self._settings = settings
+        self._on_ready = on_ready
+        self._routes = routes
+        self.has_left = False  # the broker, for good
+        self._daemon: Daemon | None = None
+        self._began = time.monotonic()
+        self._deposed: View | None = None
+        member = StandbyMember(
+            machine, settings.current.name, settings.config(), register=register.load(), now=time.monotonic()
+        )
+        self.seat = PrimarySeat(
+            member,
+            register,
+            links,
+            files=lambda: files_of(settings.current),
+            on_deposed=self._depose,
+            on_failed=self._fail,
+            host=host,
+        )
+        if member.register is None:
+            self.seat.driver.perform(member.found(settings.address))
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if self._daemon is None and now - self._began < OPENING_SECONDS_MAX:
+            self.seat.member.starting(now)  # a large store takes its time
+        self.seat.tick()
+
+    async def run(self, *, is_stopped: Callable[[], bool] = lambda: False) -> int:
+        """Returns the exit code; EXIT_DEPOSED: another machine runs the broker."""
+        try:
+            return await self._run(is_stopped)
+        finally:
+            self.seat.end()
+
+    async def _run(self, is_stopped: Callable[[], bool]) -> int:
+        settings = self._settings.current
+        opened = await asyncio.to_thread(open_store, settings, self.seat)
+        assert opened.store is not None, "a broker in memory only has no copies"
+        if self._deposed is not None or is_stopped():
+            opened.store.close()
+            return EXIT_DEPOSED if self._deposed is not None else 0
+        self._daemon = Daemon(
+            settings,
+            reload=self._settings.reload,
+            on_ready=self._on_ready,
+            routes=[*self._routes, *StandbyPages(self.seat.host, self.seat).routes],
+            seat=self.seat,
+            opened=opened,
+        )
+        code = await self._daemon.run()
+        self.has_left = code == 0 and self._daemon.node.features[Leaving].has_left
+        if self.has_left:
+            await self.seat.dissolve()
+        return code
+
+    def _depose(self, view: View) -> None:
+        self._deposed = view
+        if self._daemon is not None:
+            self._daemon.depose(f"view {view.number}: {view.primary} runs {view.broker} from here on")
+
+    def _fail(self, reason: str) -> None:
+        if self._daemon is not None:
+            self._daemon.node.committer.fail(reason)
+        else:
+            log.critical("%s", reason)
+            raise SystemExit(EXIT_DISK)
+
+
+class MachineProcess:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        reload: Callable[[], BrokerSettings],
+        on_ready: Callable[[BrokerReady], None],
+        routes: Sequence[Route] = (),
+        has_broker: bool = True,
+        join: Sequence[str] = (),
+    ) -> None:
+        """`has_broker`: whether a broker of this name belongs to this process.
+
+        `join`: addresses of processes that run brokers, which tell others of this machine. Raises StoreError.
+        """
+        assert settings.data_dir, "copies are on disk"
+        name, data_dir = settings.name, Path(settings.data_dir)
+        self._settings = ProcessSettings(settings, reload)
+        self._on_ready = on_ready
+        self._routes = routes
+        self._has_broker = has_broker
+        self._join = join
+        self._here_at = 0.0  # when others were told of this machine
+        self._machine = machine_of(data_dir, name)
+        self._register = RegisterFile(broker_folder(data_dir, name))
+        self._links = self._settings.links(name, self._machine)
+        launching = LaunchingHost(self._machine, lambda: self._settings.current, lambda: self._settings.address)
+        self._host = StandbyHost(
+            data_dir,
+            self._machine,
+            self._links,
+            self._settings.config,
+            BrokerLauncher(launching, self._launched_ended),
+            own=name if has_broker else "",
+            on_own_promoted=self._promoted,
+        )
+        self._links.on_here = self._met
+        self._primary: PrimaryRun | None = None
+        self._is_stopped = False
+        self._is_promoted = False
+        self._wake = asyncio.Event()  # while it is host only: it stops, or is promoted
+
+    def _launched_ended(self, broker: Node, _why: Ended) -> None:
+        self._host.ended(broker)
+
+    async def run(self) -> int:
+        """Until a signal or a failure ends it; returns the exit code."""
+        end_on_bugs(asyncio.get_running_loop())
+        self._install_signals()
+        self._links.start()
+        ticking = watched(keep_ticking(self._tick, lambda: self._settings.standby.after))
+        try:
+            self._host.begin()
+            return await self._run()
+        finally:
+            ticking.cancel()
+            await self._host.stop()
+            await self._links.stop()
+
+    async def _run(self) -> int:
+        register = self._register.load()
+        leads = self._has_broker and (register is None or register.view.primary == self._machine)
+        while not self._is_stopped:
+            if leads:
+                code = await self._lead()
+                if code != EXIT_DEPOSED:
+                    return code
+            else:
+                await self._hold()
+            leads = not leads
+        return 0
+
+    def _tick(self) -> None:
+        if self._primary is not None:
+            self._primary.tick()
+        elif time.monotonic() - self._here_at > HERE_SECONDS:
+            self._here_at = time.monotonic()
+            settings = self._settings
+            here = HostIsHere(settings.current.name, 0, self._links.own.life, settings.address, settings.current.zone)
+            self._host.say_here(here, self._join)
+        self._host.tick()
+
+    def _met(self, machine: Machine, here: HostIsHere) -> None:
+        """A machine that runs no broker may hold copies."""
+        if self._primary is not None:
+            self._primary.seat.meet_host(machine, here)
+
+    # As the primary ------------------------------------------------------------------------------------------
+
+    async def _lead(self) -> int:
+        self._primary = PrimaryRun(
+            self._settings,
+            self._machine,
+            self._register,
+            self._links,
+            on_ready=self._on_ready,
+            routes=self._routes,
+            host=self._host,
+        )
+        try:
+            return await self._primary.run(is_stopped=lambda: self._is_stopped)
+        finally:
+            self._primary = None
+            self._install_signals()
+
+    # As a host only ------------------------------------------------------------------------------------------
+
+    async def _hold(self) -> None:
+        """Until the own broker is promoted here, or the process stops."""
+        settings = self._settings.current
+        self._is_promoted = False
+        self._wake.clear()
+        port = HostPort(
+            self._links,
+            f"{settings.name} runs on another machine",
+            tls=self._settings.listening,
+            locate=lambda broker: self._host.locate(broker, Port.PEERS),
+        )
+        site = HostSite(settings, self._host, self._settings.security)
+        await port.listen(settings.peer_listen)
+        admin = await site.listen()
+        if self._has_broker:
+            self._host.take_up(settings.name)
+        self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
+        if not self._is_stopped:
+            await self._wake.wait()
+        await site.close()
+        await port.close()
+
+    def _promoted(self, _view: View) -> None:
+        self._is_promoted = True
+        self._wake.set()
+
+    # Signals -------------------------------------------------------------------------------------------------
+
+    def _install_signals(self) -> None:
+        """A broker that runs has its own."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
+
+    def stop(self) -> None:
+        log.info("stopping")
+        self._is_stopped = True
+        self._wake.set()
+
+    def _asked_to_reload(self) -> None:
+        try:
+            self._settings.reload()
+        except PleachError as error:
+            log.error("the settings stay as they are: %s", error)  # noqa: TRY400 - the sentence says it all
+
+
+async def run_promoted(
+    settings: BrokerSettings,
+    *,
+    machine: Machine,
+    folder: Path,
+    host_address: str,
+    on_ready: Callable[[BrokerReady], None],
+    reload: Callable[[], BrokerSettings],
+) -> int:
+    """Run a broker that was promoted on this machine, whose host is another process; returns the exit code.
+
+    `folder`: the host's, for this broker, with its register.
+    """
+    end_on_bugs(asyncio.get_running_loop())
+    process = ProcessSettings(settings, reload)
+    links = process.links(settings.name, machine)
+    links.start()
+    host, register = MachineHost(host_address), RegisterFile(folder)
+    primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host)
+    links.on_here = primary.seat.meet_host
+
+    def tick() -> None:
+        if primary.seat.member.leadership is None:
+            return  # the host speaks for this broker meanwhile, and is not kept by what is being read here
+        primary.tick()
+        links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
+
+    ticking = watched(keep_ticking(tick, lambda: process.standby.after))
+    try:
+        code = await primary.run()
+        if primary.has_left:
+            register.path.unlink(missing_ok=True)
+        return code
+    finally:
+        ticking.cancel()
+        await links.stop()
