@@ -208,3 +208,26 @@ def test_who_comes_while_nothing_can_be_confirmed_is_told_why(tmp_path):
                 assert "it waits for h; too few members answer" in late.byes[0].reason
             host.restart()
             eventually(lambda: len(p.confirmed) == 1, pumping=[p])
+
+
+def test_a_primary_that_was_paused_confirms_nothing_when_it_goes_on(tmp_path):
+    """Its standby has taken over meanwhile; what its clients have said to it, they say again to that one."""
+    with machines(tmp_path) as start:
+        b, *hosts = broker_and_hosts(start, "h1", "h2")
+        s, p = subscriber_and_publisher(b)
+        with clients(s, p):
+            p.publish_all(range(10))
+            eventually(lambda: len(p.confirmed) == 10 and len(s.numbers()) == 10, pumping=[s, p])
+            b.stop_running()
+            p.publish_all(range(10, 20))  # they are in its socket
+            host = eventually(lambda: [host for host in hosts if host.promoted("b")])[0]
+            b.go_on()
+            eventually(lambda: p.socket is None or p.byes, pumping=[s, p])
+            assert len(p.confirmed) == 10
+            again = host.promoted("b")
+            s.moves_to(again)
+            p.moves_to(again)
+            eventually(lambda: len(p.confirmed) == 20 and len(s.numbers()) == 20, pumping=[s, p])
+            assert s.numbers() == list(range(20))
+            eventually(lambda: again.is_covered and machines_of(again) == {"b", "h1", "h2"})
+            assert b.process.poll() is None
