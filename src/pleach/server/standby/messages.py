@@ -87,6 +87,7 @@ class HostIsHere(FillMessage, frozen=True, tag=38):
     since: Number
     address: NetworkAddress
     zone: Node = ""
+    client: NetworkAddress = ""  # where clients ask for brokers
 
 
 AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere
