@@ -258,14 +258,22 @@ class MachineProcess:
         elif time.monotonic() - self._here_at > HERE_SECONDS:
             self._here_at = time.monotonic()
             settings = self._settings
-            here = HostIsHere(settings.current.name, 0, self._links.own.life, settings.address, settings.current.zone)
+            here = HostIsHere(
+                settings.current.name,
+                0,
+                self._links.own.life,
+                self._machine,
+                settings.address,
+                settings.current.zone,
+            )
             self._host.say_here(here, self._join)
         self._host.tick()
 
-    def _met(self, machine: Machine, here: HostIsHere) -> None:
-        """A machine that runs no broker may hold copies."""
+    def _met(self, here: HostIsHere) -> None:
+        """A machine that runs no broker may hold copies: whoever runs one here tells the others."""
+        self._links.send_here(here)
         if self._primary is not None:
-            self._primary.seat.meet_host(machine, here)
+            self._primary.seat.meet_host(here)
 
     # As the primary ------------------------------------------------------------------------------------------
 
