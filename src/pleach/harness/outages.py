@@ -22,6 +22,7 @@ OutageStep: TypeAlias = steps.Crash | steps.Restart | steps.Destroy | steps.Part
 class LiveOutages:
     def __init__(self, run: FaultTarget) -> None:
         self._run = run
+        self._destroyed_at = -1.0
         self._crashed: set[Node] = set()
 
     async def carry_out(self, step: OutageStep) -> None:
@@ -60,15 +61,20 @@ class LiveOutages:
             await network.start_broker(broker)
 
     async def _destroy(self, step: steps.Destroy) -> None:
+        """All brokers have their copies first, which takes as long as it takes; machines of one moment go together."""
         network = self._run.network
-        machine = step.machine or network.home_of(step.broker)
         if self._run.scenario.standby is None:
             self._run.refuse(step, "there are no copies elsewhere: add [standby]")
-        elif not network.has_machine(machine):
+            return
+        if step.at != self._destroyed_at:
+            await network.until_ready()
+        self._destroyed_at = step.at
+        machine = step.machine or network.home_of(step.broker)
+        if not network.has_machine(machine):
             self._run.refuse(step, f"there is no machine {machine} any more")
-        else:
-            self._run.record(RecordKind.FAULT, step.broker or machine, detail=f"destroy {machine}")
-            await network.destroy(machine)
+            return
+        self._run.record(RecordKind.FAULT, step.broker or machine, detail=f"destroy {machine}")
+        await network.destroy(machine)
 
     async def _partition(self, step: steps.Partition) -> None:
         switch, held = self._run.network.switch, self._held(step)

@@ -281,9 +281,12 @@ class StandbyHost(MachineHost):
             register = self._place(broker).register.load()
             number = register.view.number if register is not None else 0
             return Whereabouts(number, is_there=True, address=places.client if port is Port.CLIENTS else places.peer)
-        view = self._held[broker].member.view if broker in self._held else None
-        if view is None or view.primary == self._machine or port is Port.CLIENTS:
+        held = self._held.get(broker)
+        view = held.member.view if held is not None else None
+        if held is None or view is None or view.primary == self._machine:
             return None
+        if port is Port.CLIENTS:
+            return Whereabouts(view.number, is_there=True, address=held.client_address)
         return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:

@@ -88,6 +88,7 @@ class HostIsHere(FillMessage, frozen=True, tag=38):
     machine: Machine
     address: NetworkAddress
     zone: Node = ""
+    client: NetworkAddress = ""  # where clients ask for brokers
 
 
 AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere

@@ -97,6 +97,7 @@ class Replication(Feature):
     def move_to(self, to: str) -> None:
         """Move the broker to the machine whose host process is called so, or listens there. Raises PromotionError."""
         hosts = {display(machine): host.address for machine, host in self._directory.known.hosts.items()}
+        hosts |= {display(each.machine): each.address for each in self.member.candidates}
         address = hosts.get(to, to if ":" in to else "")
         if not address:
             raise PromotionError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")
