@@ -12,32 +12,24 @@ write, a client publish, an operator ask for a change of primary. Cuts are messa
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
-import msgspec
-
 from pleach.core.standby.member import StandbyConfig
-from pleach.core.standby.messages import Ask, Prepare
 from pleach.core.standby.views import Machine, Register, View
 from pleach.explore.standby_host import (
     BROKER,
     ChosenTiming,
     Content,
-    CrashInside,
     Envelope,
     HostRules,
     HostStage,
     ModelHost,
-    SavedRegister,
-    Seen,
     StoredCommit,
-    frozen,
 )
 from pleach.explore.standby_invariants import BrokenInvariantError, Past, first_past, loss, past_after
+from pleach.explore.standby_reactions import Outcome, Reactions
 from pleach.explore.transitions import Interner
 
 DEAD = 0  # the number of a host that is gone for good
@@ -104,16 +96,6 @@ class StandbyMove(NamedTuple):
     cost: str = ""
 
 
-class Outcome(NamedTuple):
-    """What a host does: its next state, what it sends, and what is seen of it."""
-
-    host: int
-    sent: tuple[tuple[int, int], ...]  # channel, message
-    seen: int  # 0: nothing
-    saves: int  # registers that were saved on the way
-    error: str = ""
-
-
 class StandbyWorld:
     def __init__(self, setting: StandbySetting) -> None:
         self.setting = setting
@@ -124,36 +106,19 @@ class StandbyWorld:
             pair: len(self.machines) + place for place, pair in enumerate(pairs)
         }
         self._ways = [(slot, self._place[a], self._place[b]) for (a, b), slot in self.channels.items()]
-        self._receivers = {slot: receiver for slot, _, receiver in self._ways}
         self._own_moves: dict[int, list[StandbyMove]] = {}
         self._costs: dict[tuple[int, str], int] = {}
         self._pasts: Interner[Past] = Interner()
         self._budgets: Interner[Budget] = Interner()
-        self._messages: Interner[bytes] = Interner()
-        self._envelopes: list[Envelope] = []
         self._queues: Interner[tuple[int, ...]] = Interner()
-        self._hosts: Interner[object] = Interner()
-        self._pickled: list[bytes] = []  # by number
-        self._known: list[ModelHost | None] = []
-        self._outcomes: dict[tuple[int, str, int, int], list[Outcome]] = {}
-        self._sights: Interner[object] = Interner()
-        self._seen: list[tuple[Seen, ...]] = []  # by number
+        self._queues.number(())  # 0: nothing is under way
+        self._reactions = Reactions(self.machines, self.channels, is_reduced=setting.is_reduced)
         self._ends: dict[tuple[int, int, int], int] = {}
-        self._idle: dict[tuple[int, int], bool] = {}
         self._intact: dict[tuple[int, ...], str] = {}
-        self._past_slot = len(self.machines) + len(pairs)
         self.beyond = 0  # moves that lead beyond the bounds
-        self._number_dead()
         self.start = self._begin()
 
     # The start -----------------------------------------------------------------------------------------------
-
-    def _number_dead(self) -> None:
-        self._hosts.number("dead")
-        self._pickled.append(b"")
-        self._known.append(None)
-        self._queues.number(())
-        self._sight(())
 
     def _begin(self) -> WorldState:
         """The primary leads, all copies have one commit, and it is confirmed."""
@@ -166,7 +131,7 @@ class StandbyWorld:
             hosts[machine].boot(Register(view), content if machine in view.copies else None)
         self._let_lead(hosts, view)
         past = self._pasts.number(first_past(view, content))
-        numbers = [self._number(hosts[machine]) for machine in self.machines]
+        numbers = [self._reactions.number(hosts[machine]) for machine in self.machines]
         return (*numbers, *([0] * len(self.channels)), past, self._budgets.number(setting.budget))
 
     def _let_lead(self, hosts: dict[Machine, ModelHost], view: View) -> None:
@@ -189,44 +154,20 @@ class StandbyWorld:
 
     # Numbers -------------------------------------------------------------------------------------------------
 
-    def _number(self, host: ModelHost) -> int:
-        number = self._hosts.number(frozen([host.machine, *host.state()]))
-        if number == len(self._pickled):
-            self._pickled.append(pickle.dumps(host, pickle.HIGHEST_PROTOCOL))
-            self._known.append(host)
-        return number
-
-    def _cloned(self, number: int) -> ModelHost:
-        host = pickle.loads(self._pickled[number])  # noqa: S301 - it is our own
-        assert isinstance(host, ModelHost)
-        return host
-
     def host(self, state: WorldState, machine: Machine) -> ModelHost | None:
         """To be looked at only; None: it is gone for good."""
-        return self._known[state[self._place[machine]]]
+        return self._reactions.hosts[state[self._place[machine]]]
 
     def copy_of(self, state: WorldState, machine: Machine) -> ModelHost | None:
         number = state[self._place[machine]]
-        return self._cloned(number) if number != DEAD else None
-
-    def _message(self, message: Envelope) -> int:
-        number = self._messages.number(msgspec.msgpack.encode(message))
-        if number == len(self._envelopes):
-            self._envelopes.append(message)
-        return number
-
-    def _sight(self, seen: tuple[Seen, ...]) -> int:
-        number = self._sights.number(frozen(seen))
-        if number == len(self._seen):
-            self._seen.append(seen)
-        return number
+        return self._reactions.cloned(number) if number != DEAD else None
 
     def queue(self, state: WorldState, sender: Machine, receiver: Machine) -> list[Envelope]:
         numbers = self._queues.value(state[self.channels[sender, receiver]])
-        return [self._envelopes[number] for number in numbers]
+        return [self._reactions.messages[number] for number in numbers]
 
     def past(self, state: WorldState) -> Past:
-        return self._pasts.value(state[self._past_slot])
+        return self._pasts.value(state[-2])
 
     def budget(self, state: WorldState) -> Budget:
         return self._budgets.value(state[-1])
@@ -258,7 +199,7 @@ class StandbyWorld:
 
     def _moves_of(self, place: int, number: int) -> Iterator[StandbyMove]:
         """What a host may do, whatever else there is."""
-        host = self._known[number]
+        host = self._reactions.hosts[number]
         assert host is not None
         if host.writing:
             yield StandbyMove("write", place)
@@ -285,7 +226,7 @@ class StandbyWorld:
         """Whether there is a heartbeat to answer."""
         if move.what != "answer":
             return True
-        primary, host = self._known[state[move.other]], self._known[state[move.place]]
+        primary, host = self._reactions.hosts[state[move.other]], self._reactions.hosts[state[move.place]]
         return primary is not None and host is not None and primary.member.number == host.member.number
 
     def ends(self, state: WorldState, move: StandbyMove) -> Iterator[WorldState]:
@@ -310,7 +251,7 @@ class StandbyWorld:
             after[move.place] = DEAD
             yield tuple(after)
             return
-        for outcome in self._of(state[move.place], move.what, detail, move.other):
+        for outcome in self._reactions.of(state[move.place], move.what, detail, move.other):
             end = self._end(after, move.place, outcome)
             if end is not None:
                 yield end
@@ -340,8 +281,8 @@ class StandbyWorld:
         if before[place] != outcome.host and self.setting.is_reduced:
             self._drop_idle(after, place)
         for slot, message in outcome.sent:
-            receiver = after[self._receivers[slot]]
-            if receiver == DEAD or (self.setting.is_reduced and self._is_idle(receiver, message)):
+            receiver = after[self._ways[slot - len(self.machines)][2]]
+            if receiver == DEAD or (self.setting.is_reduced and self._reactions.is_idle(receiver, message)):
                 continue
             queue = self._queues.value(after[slot])
             if queue and message in (queue if self.setting.is_reduced else queue[-1:]):
@@ -351,7 +292,7 @@ class StandbyWorld:
                 return None
             after[slot] = self._queues.number((*queue, message))
         if outcome.seen:
-            after[self._past_slot] = self._past_after(after[self._past_slot], outcome.seen, place)
+            after[-2] = self._past_after(after[-2], outcome.seen, place)
         state = tuple(after)
         self._check_intact(state)
         return state
@@ -361,127 +302,27 @@ class StandbyWorld:
         for slot, _, receiver in self._ways:
             if receiver == place and state[slot]:
                 queue = self._queues.value(state[slot])
-                kept = tuple(each for each in queue if not self._is_idle(state[place], each))
+                kept = tuple(each for each in queue if not self._reactions.is_idle(state[place], each))
                 state[slot] = self._queues.number(kept)
-
-    def _is_idle(self, number: int, message: int) -> bool:
-        key = (number, message)
-        if key not in self._idle:
-            host = self._known[number]
-            assert host is not None
-            self._idle[key] = host.is_idle(self._envelopes[message])
-        return self._idle[key]
 
     def _slot(self, sender: int, receiver: int) -> int:
         return self.channels[self.machines[sender], self.machines[receiver]]
 
     def _is_within(self, number: int) -> bool:
-        host = self._known[number]
+        host = self._reactions.hosts[number]
         if host is None or host.register is None:
             return True
         bounds, register = self.setting.bounds, host.register
         return register.view.number <= bounds.view and register.promised.round <= bounds.ballot
-
-    # What a host does ----------------------------------------------------------------------------------------
-
-    def _of(self, number: int, what: str, detail: int, other: int) -> list[Outcome]:
-        key = (number, what, detail, other)
-        known = self._outcomes.get(key)
-        if known is None:
-            known = self._outcomes[key] = [*self._reactions(number, what, detail, other)]
-        return known
-
-    def _reactions(self, number: int, what: str, detail: int, other: int) -> Iterator[Outcome]:
-        """One for each different thing that a host may do, for any opinion of time, and a crash in the middle of it."""
-        found: dict[tuple[int, tuple[tuple[int, int], ...]], Outcome] = {}
-        for silent, is_late in self._opinions(number, what, detail):
-            outcome = self._reaction(number, (what, detail, other), silent, is_late=is_late)
-            found.setdefault((outcome.host, outcome.sent), outcome)
-            for saves in range(1, outcome.saves):
-                cut_short = self._reaction(number, (what, detail, other), silent, is_late=is_late, saves=saves)
-                found.setdefault((cut_short.host, cut_short.sent), cut_short)
-        yield from found.values()
-
-    def _opinions(self, number: int, what: str, detail: int) -> Iterator[tuple[frozenset[Machine], bool]]:
-        host = self._known[number]
-        assert host is not None
-        others = [each for each in self.machines if each != host.machine]
-        nobody, everybody = frozenset[Machine](), frozenset(others)
-        is_question = what == "deliver" and isinstance(self._envelopes[detail], Ask | Prepare)
-        may_refuse = host.stage is HostStage.LEADING or not self.setting.is_reduced
-        if what == "tick" and host.stage is HostStage.LEADING:
-            for silent in _subsets(others):
-                yield silent, False
-                if host.is_changing:
-                    yield silent, True
-        elif what == "tick" and host.member.is_primary:
-            yield nobody, False
-            yield everybody, False
-        elif what == "tick":
-            yield nobody, True
-        elif is_question:
-            yield everybody, True
-            if may_refuse:
-                yield nobody, False
-        else:
-            yield nobody, False
-
-    def _reaction(
-        self,
-        number: int,
-        given: tuple[str, int, int],
-        silent: frozenset[Machine],
-        *,
-        is_late: bool,
-        saves: int | None = None,
-    ) -> Outcome:
-        host = self._cloned(number)
-        assert isinstance(host.member.timing, ChosenTiming)
-        host.member.timing.choose(silent, is_late=is_late)
-        host.saves_left = saves
-        try:
-            self._apply(host, *given)
-        except CrashInside:
-            host.sent.clear()  # or any of them: those that are lost then are lost by breaks
-            host.saves_left = None
-            host.crash(0)
-        except Exception as error:  # noqa: BLE001 whatever a machine raises is a finding
-            return Outcome(number, (), 0, 0, f"{type(error).__name__}: {error}")
-        host.saves_left = None
-        host.member.timing.choose(frozenset(), is_late=False)
-        place = {machine: self.channels[host.machine, machine] for machine in self.machines if machine != host.machine}
-        sent = tuple((place[to], self._message(message)) for to, message in host.take_sent())
-        seen = tuple(host.take_seen())
-        count = sum(1 for each in seen if isinstance(each, SavedRegister))
-        return Outcome(self._number(host), sent, self._sight(seen), count)
-
-    def _apply(self, host: ModelHost, what: str, detail: int, other: int) -> None:
-        by_itself = {"write": host.disk_done, "lead": host.lead}
-        by_time = {"tick": host.tick, "seek": host.seek, "answer": host.answer, "decree": host.decree}
-        match what:
-            case "deliver":
-                host.handle(self.machines[other], self._envelopes[detail], 0.0)
-            case "publish":
-                host.publish(f"e{detail}")
-            case "break":
-                host.lost_touch(self.machines[detail])
-            case "crash":
-                host.crash(detail)
-            case "hand over":
-                host.step_down(self.machines[detail])
-            case "write" | "lead":
-                by_itself[what]()
-            case _:
-                by_time[what](0.0)
 
     def told(self, move: StandbyMove) -> str:
         """A move for readers."""
         machine, other = self.machines[move.place], self.machines[move.other]
         match move.what:
             case "deliver":
-                return f"{other} → {machine}  {_words(self._envelopes[move.detail])}"
+                return f"{other} → {machine}  {_words(self._reactions.messages[move.detail])}"
             case "break":
-                return f"{machine} → {other}  is lost: {_words(self._envelopes[move.detail])}"
+                return f"{machine} → {other}  is lost: {_words(self._reactions.messages[move.detail])}"
             case "crash":
                 return f"{machine} crashes, {move.detail} writes are on its disk"
             case "hand over":
@@ -495,13 +336,13 @@ class StandbyWorld:
         machine = self.machines[place]
         known = self._ends.get(key)
         if known is None:
-            past = past_after(self._pasts.value(number), self._seen[seen], machine)
+            past = past_after(self._pasts.value(number), self._reactions.seen[seen], machine)
             known = self._ends[key] = self._pasts.number(past)
         return known
 
     def _check_intact(self, state: WorldState) -> None:
         """I2."""
-        key = (*state[: len(self.machines)], state[self._past_slot])
+        key = (*state[: len(self.machines)], state[-2])
         if key not in self._intact:
             self._intact[key] = self._loss(state)
         if self._intact[key]:
@@ -515,11 +356,6 @@ class StandbyWorld:
             if found:
                 return found
         return ""
-
-
-def _subsets(machines: Sequence[Machine]) -> Iterator[frozenset[Machine]]:
-    for size in range(len(machines) + 1):
-        yield from map(frozenset, combinations(machines, size))
 
 
 def _words(message: Envelope) -> str:
