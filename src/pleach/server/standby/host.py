@@ -163,6 +163,8 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
+        if broker == self.links.own.name != self._own and broker not in self._elsewhere:
+            self.failed(broker, "a machine without a broker cannot be called like one: give it another name")
         is_first = isinstance(message, Alive | ViewInstalled)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None

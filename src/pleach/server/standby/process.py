@@ -265,14 +265,15 @@ class MachineProcess:
             self._here_at = time.monotonic()
             settings = self._settings
             name, zone, life = settings.current.name, settings.current.zone, self._links.own.life
-            here = HostIsHere(name, 0, life, settings.address, zone, settings.client_address)
+            here = HostIsHere(name, 0, life, self._machine, settings.address, zone, settings.client_address)
             self._host.say_here(here, self._join)
         self._host.tick()
 
-    def _met(self, machine: Machine, here: HostIsHere) -> None:
-        """A machine that runs no broker may hold copies."""
+    def _met(self, here: HostIsHere) -> None:
+        """A machine that runs no broker may hold copies: whoever runs one here tells the others."""
+        self._links.send_here(here)
         if self._primary is not None:
-            self._primary.seat.meet_host(machine, here)
+            self._primary.seat.meet_host(here)
 
     # As the primary ------------------------------------------------------------------------------------------
 
