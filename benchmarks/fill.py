@@ -21,9 +21,12 @@ from collections.abc import Iterator
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import NamedTuple
 
 from pleach.core.links.endpoint import Batch, Progress, Queued
+from pleach.core.standby.positions import Position
 from pleach.server.database import DATABASE
 from pleach.server.replica import Replica
 from pleach.server.store import Store, new_run
@@ -64,17 +67,20 @@ class Figures(NamedTuple):
     commits: int
     longest: float  # of a commit, with what it waited for
     median: float
+    slow: float  # one in a hundred takes longer
     memory: int  # bytes, the most that the process has had
 
     @classmethod
     def of(cls, started: float, waits: list[float]) -> Figures:
         seconds = time.perf_counter() - started
-        return cls(seconds, len(waits), max(waits), statistics.median(waits), memory())
+        slow = statistics.quantiles(waits, n=100)[-1]
+        return cls(seconds, len(waits), max(waits), statistics.median(waits), slow, memory())
 
     def told(self, what: str) -> str:
         return (
-            f"{what}: {self.seconds:.1f} s, {self.commits:,} commits, median {self.median * 1_000:.1f} ms, "
-            f"longest {self.longest * 1_000:.0f} ms, at most {self.memory / 1e6:.0f} MB of memory"
+            f"{what}: {self.seconds:.1f} s, {self.commits:,} commits, at most {self.memory / 1e6:.0f} MB of memory; "
+            f"a commit takes {self.median * 1_000:.1f} ms (median), 99 % within {self.slow * 1_000:.0f} ms, "
+            f"the longest {self.longest * 1_000:.0f} ms"
         )
 
 
@@ -100,33 +106,62 @@ def replicate(folder: Path, stream: Connection) -> None:
         stream.send((replica.position, memory()))
 
 
+class Replication:
+    """Sends records and chunks in the order in which they are given, in a thread of its own."""
+
+    def __init__(self, stream: Connection) -> None:
+        self._stream = stream
+        self._waiting: SimpleQueue[object] = SimpleQueue()
+        self._sender = Thread(target=self._send)
+        self._sender.start()
+        self.put = self._waiting.put
+        self.in_flight = 0  # chunks
+
+    def _send(self) -> None:
+        while (message := self._waiting.get()) is not None:
+            self._stream.send(message)
+        self._stream.send(None)
+
+    def note_taken(self) -> None:
+        while self._stream.poll():
+            self._stream.recv()
+            self.in_flight -= 1
+
+    def end(self, position: Position) -> None:
+        self.put(position)
+        for _ in range(self.in_flight):
+            self._stream.recv()
+        print(f"the replica needs {self._stream.recv():.2f} s to put the new copy into its place")
+        self.put(None)
+        self._sender.join()
+        reached, most = self._stream.recv()
+        assert reached == position
+        print(f"the replica's process has had at most {most / 1e6:.0f} MB of memory")
+
+
 def with_fill(store: Store, writer: Writer, stream: Connection) -> Iterator[float]:
     """Commits with a chunk between any two; yields how long each commit took, with the chunk before it."""
+    replication = Replication(stream)
     store.begin_run(new_run())
-    store.on_record = lambda *record: stream.send(record)
-    fill, in_flight = store.fill(), 0
+    store.on_record = lambda *record: replication.put(record)
+    fill, reading = store.fill(), []
     while True:
+        replication.note_taken()
         started = time.perf_counter()
-        while stream.poll():
-            stream.recv()
-            in_flight -= 1
-        if in_flight < CHUNKS_IN_FLIGHT:
+        if replication.in_flight < CHUNKS_IN_FLIGHT:
             chunk = fill.next_chunk()
-            stream.send(chunk if chunk is not None else store.position)
-            in_flight += 1
             if chunk is None:
                 break
+            reading.append(time.perf_counter() - started)
+            replication.put(chunk)
+            replication.in_flight += 1
         writer.commit()
         yield time.perf_counter() - started
         time.sleep(REST_SECONDS)
-    for _ in range(in_flight):
-        ended = stream.recv()
-    print(f"the replica needs {ended:.2f} s to put the new copy into its place")
     store.on_record = None
-    stream.send(None)
-    position, most = stream.recv()
-    assert position == store.position
-    print(f"the replica's process has had at most {most / 1e6:.0f} MB of memory")
+    replication.end(store.position)
+    median, longest = statistics.median(reading) * 1_000, max(reading) * 1_000
+    print(f"{len(reading):,} chunks were read, each in {median:.1f} ms (median), at most {longest:.0f} ms")
 
 
 def alone(writer: Writer, seconds: float) -> Iterator[float]:
@@ -151,11 +186,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1_000)
     parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
+    parser.add_argument("--replica", type=Path, help="on the disk of the replica, if that is another one")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
-        folder = Path(name)
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as name,
+        tempfile.TemporaryDirectory(dir=arguments.replica or arguments.folder) as other,
+    ):
+        folder, place = Path(name), Path(other)
         ours, theirs = multiprocessing.Pipe()
-        child = multiprocessing.get_context("spawn").Process(target=replicate, args=(folder / "replica", theirs))
+        child = multiprocessing.get_context("spawn").Process(target=replicate, args=(place / "replica", theirs))
         child.start()
         with Store.open(folder / "primary", "b", epoch=EPOCH) as store:
             writer = Writer(store)
@@ -169,7 +208,7 @@ def main() -> None:
             print(f"a plain copy of the file: {plain_copy(folder / 'primary'):.1f} s")
             expected = store.load()
         child.join()
-        with Store.open(folder / "replica", "b", epoch=EPOCH) as copy:
+        with Store.open(place / "replica", "b", epoch=EPOCH) as copy:
             assert copy.load() == expected
         print("both stores are equal")
 

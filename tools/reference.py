@@ -161,6 +161,8 @@ def _walk(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
             yield from _walk(f"{name} {word}", inner)
     else:
         yield name, typing.cast("TyperCommand", command)
+        for word, inner in getattr(command, "actions", {}).items():
+            yield from _walk(f"{name} {word}", inner)
 
 
 def parameters(command: TyperCommand) -> list[TyperOption]:

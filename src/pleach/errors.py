@@ -213,7 +213,7 @@ class FrameError(PleachError):
 
 
 class PromotionError(PleachError):
-    """A machine cannot run a broker from its copy, as an operator wants; the text says why."""
+    """A machine cannot run a broker, or a broker cannot move to it, as an operator wants; the text says why."""
 
 
 class StandbyMessageError(PleachError):

@@ -228,7 +228,7 @@ STEPS = [
     (steps("at = 1\ndo = 'add_broker'\nbroker = 'd'\nto = 'e'"), 4, "there is no broker 'e'"),
     (steps("at = 1\ndo = 'remove_broker'\nbroker = 'd'"), 3, "there is no broker 'd' by then"),
     (
-        steps("at = 1\ndo = 'remove_broker'\nbroker = 'c'", "at = 2\ndo = 'crash'\nbroker = 'c'"),
+        steps("at = 1\ndo = 'remove_broker'\nbroker = 'c'", "at = 2\ndo = 'swap'\nbrokers = ['a', 'b', 'c']"),
         7,
         "there is no broker 'c' by then",
     ),

@@ -65,7 +65,7 @@ def test_a_file_tells_the_process_and_the_moment_while_it_runs_and_whom_to_kill_
     file = tmp_path / "moment"
     b, c = (CrashHook(name, f"@{file}") for name in "bc")
     passed(b, "Swap")
-    file.write_text("b Swap#2:after 4711\n")
+    file.write_text("d Swap:before 4710\nb Swap#2:after 4711\n")
     for hook in (c, b, c):  # what came before it was told does not count
         passed(hook, "Swap")
     assert not deaths

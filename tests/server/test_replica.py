@@ -539,6 +539,24 @@ def test_a_disk_that_fails_is_not_asked_again(primary, replica):
             replica.apply_all(records)
 
 
+def test_a_fill_whose_log_cannot_be_copied_is_dropped(primary, replica):
+    primary.write(1)
+    fill_up(primary, replica)
+    at = replica.position
+    primary.write(2)
+    fill = primary.store.fill()
+    replica.begin_fill()
+    for chunk in chunks_of(fill):
+        replica.take(chunk)
+    reading = replica._filling._database.sql.execute("SELECT * FROM sessions")
+    next(reading)
+    with pytest.raises(StoreBrokenError):
+        replica.end_fill(fill.position)
+    assert (replica.position, replica.is_filling) == (at, False)
+    replica.apply_all(primary.taken())
+    same(primary, replica).close()
+
+
 @pytest.mark.parametrize("name", [DATABASE, COMMITTED])
 def test_a_damaged_copy_counts_as_none_and_is_filled_again(primary, replica, name, caplog):
     for number in range(1, 50):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import typer
 
+from pleach.cli.actions import with_actions
 from pleach.server.settings import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 DebugFaults: TypeAlias = Annotated[
@@ -144,3 +145,6 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()
     return run_loop(run())
+
+
+command = with_actions(broker, move="pleach.cli.moves")

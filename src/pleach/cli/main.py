@@ -17,6 +17,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from pleach import __version__
+from pleach.cli.actions import add_login
 from pleach.cli.terminal import Console
 from pleach.errors import PleachError
 
@@ -47,7 +48,7 @@ COMMANDS = (
 
 
 class Commands(UserDict[str, Any]):
-    """Commands by name; each is the `app` of the module of its name, or the function of its name there."""
+    """Commands by name; each is the `app` or `command` of the module of its name, or the function of its name there."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(dict.fromkeys(names))
@@ -66,25 +67,15 @@ class PleachCommands(TyperGroup):
 
 def _load(name: str) -> Any:
     module = import_module(f"pleach.cli.{name}")
-    inner = getattr(module, "app", None)
-    if inner is None:
-        inner = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-        inner.command(name)(getattr(module, name))
-    command = typer.main.get_command(inner)
+    inner, command = getattr(module, "app", None), getattr(module, "command", None)
+    if command is None:
+        if inner is None:
+            inner = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+            inner.command(name)(getattr(module, name))
+        command = typer.main.get_command(inner)
     command.name = name
-    _add_login(command)
+    add_login(command)
     return command
-
-
-def _add_login(command: Any) -> None:
-    """Commands that ask brokers (`--via`) take `--tls` and `--token-file`, all in the same way."""
-    for inner in getattr(command, "commands", {}).values():
-        _add_login(inner)
-    names = [parameter.name for parameter in command.params]
-    if "via" in names and "tls" not in names:
-        from pleach.cli.arguments import login_options  # noqa: PLC0415 - such a command has loaded it
-
-        command.params.extend(login_options())
 
 
 app = typer.Typer(

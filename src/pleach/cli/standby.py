@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from pleach.cli.actions import with_actions
 from pleach.server.settings import BrokerSettings, load_settings
 
 
@@ -71,3 +72,6 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings], join: S
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()
     return run_loop(run())
+
+
+command = with_actions(standby, promote="pleach.cli.moves")

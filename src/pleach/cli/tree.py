@@ -17,8 +17,9 @@ from pleach.core.overlay.plans import Link, Plan, Topology, TreeDifference, desc
 from pleach.core.ring.keys import Arc, Circle
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.operate.ring_seats import RingSeat
-from pleach.operate.survey import BrokerStatus, ClientStatus, NeighbourStatus, Survey
+from pleach.operate.survey import BrokerStatus, ClientStatus, CopyStatus, NeighbourStatus, StandbyStatus, Survey
 from pleach.server.ring.steward import seats_in, wanted_in
+from pleach.server.standby.registers import display
 
 
 def draw_survey(console: Console, survey: Survey) -> None:
@@ -50,11 +51,28 @@ def _label(name: str, found: dict[str, BrokerStatus]) -> str:
     if name not in found:
         return f"[dim]{escape(name)} (does not answer)[/]"
     status = found[name]
-    kind = "" if status.durable else " [dim]in memory[/]"
+    kind = _copies(name, status.standby) if status.durable else " [dim]in memory[/]"
     busy = f" [yellow]operation {escape(status.operation)}[/]" if status.operation else ""
     return f"[bold]{escape(name)}[/]{kind}{busy}" + (
         "" if status.ready else f" [red]{escape('; '.join(status.reasons))}[/]"
     )
+
+
+def _copies(broker: str, standby: StandbyStatus | None) -> str:
+    """Where a broker runs, if not on its own machine, and where its data directory is besides."""
+    if standby is None:
+        return ""
+    machine = display(standby.machine)
+    place = f" on {escape(machine)}" if machine != broker else ""
+    copies = ", ".join(escape(display(each)) + _lag(copy) for each, copy in standby.copies.items())
+    told = f"{place} [dim]{f'copy at {copies}' if copies else 'no copy elsewhere'}[/]"
+    return told if standby.covered else f"{told} [yellow]not covered[/]"
+
+
+def _lag(copy: CopyStatus) -> str:
+    if copy.behind is None:
+        return " (being brought up)"
+    return f" ({copy.behind.records:,} behind)" if copy.behind.records else ""
 
 
 def _queue(link: NeighbourStatus | ClientStatus, arrow: str = "") -> str:

@@ -130,7 +130,7 @@ class LiveNetwork:
         command += [f"--{port}-listen={own}" for port in ("peer", "admin")]
         command += [f"--advertise={self._advertised(name, PEER_PORT)}"]
         command += ["--data-dir", str(self._directory / name)]
-        command += [word for peer in self.directory.peer.values() for word in ("--join", peer)]
+        command += ["--join", ",".join(self.directory.peer.values())]
         command += ["--zone", self._zones[name]] if name in self._zones else []
         line = await self._machine(name).start(command, self._environment(name))
         ready = msgspec.json.decode(line, type=HostReady)
@@ -316,4 +316,5 @@ class LiveNetwork:
             if self.scenario.standby is None:
                 raise
             return False
-        return all(status["ready"] for status in found)
+        has_copies = self.scenario.standby is None or all(status["standby"]["covered"] for status in found)
+        return has_copies and all(status["ready"] for status in found)

@@ -22,6 +22,8 @@ OutageStep: TypeAlias = steps.Crash | steps.Restart | steps.Destroy | steps.Part
 class LiveOutages:
     def __init__(self, run: FaultTarget) -> None:
         self._run = run
+        self._destroyed_at = -1.0
+        self._crashed: set[Node] = set()
 
     async def carry_out(self, step: OutageStep) -> None:
         """Carry out a step; a partition to its end."""
@@ -31,9 +33,14 @@ class LiveOutages:
                 self._run.refuse(
                     step, "real processes with `for_good` need copies: add [standby], and a step `destroy`"
                 )
+            case steps.Crash(broker=broker) if broker not in self._run.network.running:
+                self._run.refuse(step, f"broker {broker} is not running; it may have left")
             case steps.Crash(broker=broker):
                 self._run.record(RecordKind.FAULT, broker, detail="crash")
+                self._crashed.add(broker)
                 await self._run.network.kill(broker)
+            case steps.Restart(broker=broker) if broker not in self._crashed:
+                self._run.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
                 await self._restart(step, broker)
             case steps.Destroy():
@@ -49,19 +56,25 @@ class LiveOutages:
             self._run.refuse(step, f"the machine of {broker} was destroyed")
             return
         self._run.record(RecordKind.FAULT, broker, detail="restart")
+        self._crashed.discard(broker)
         if network.home_of(broker) == broker:  # elsewhere its host has done so
             await network.start_broker(broker)
 
     async def _destroy(self, step: steps.Destroy) -> None:
+        """All brokers have their copies first, which takes as long as it takes; machines of one moment go together."""
         network = self._run.network
-        machine = step.machine or network.home_of(step.broker)
         if self._run.scenario.standby is None:
             self._run.refuse(step, "there are no copies elsewhere: add [standby]")
-        elif not network.has_machine(machine):
+            return
+        if step.at != self._destroyed_at:
+            await network.until_ready()
+        self._destroyed_at = step.at
+        machine = step.machine or network.home_of(step.broker)
+        if not network.has_machine(machine):
             self._run.refuse(step, f"there is no machine {machine} any more")
-        else:
-            self._run.record(RecordKind.FAULT, step.broker or machine, detail=f"destroy {machine}")
-            await network.destroy(machine)
+            return
+        self._run.record(RecordKind.FAULT, step.broker or machine, detail=f"destroy {machine}")
+        await network.destroy(machine)
 
     async def _partition(self, step: steps.Partition) -> None:
         switch, held = self._run.network.switch, self._held(step)

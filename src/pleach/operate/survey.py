@@ -17,6 +17,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import Topology
 from pleach.core.overlay.plans.topology import BROKERS_MAX
+from pleach.core.standby.views import Machine
 from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.http_client import ask
@@ -54,6 +55,22 @@ class RoutingStatus(msgspec.Struct):
     hierarchical: bool = False
 
 
+class CopyLag(msgspec.Struct):
+    records: int
+
+
+class CopyStatus(msgspec.Struct):
+    behind: CopyLag | None = None  # None: it is being brought up
+
+
+class StandbyStatus(msgspec.Struct):
+    """`machine`: where the broker runs. `copies`: where else its data directory is."""
+
+    machine: Machine
+    covered: bool
+    copies: dict[Machine, CopyStatus] = {}
+
+
 class BrokerStatus(msgspec.Struct):
     """What /status or /glance says, as far as it is needed here; `raw` is all of it."""
 
@@ -70,6 +87,7 @@ class BrokerStatus(msgspec.Struct):
     routing: RoutingStatus = msgspec.field(default_factory=RoutingStatus)
     ordering: str = "causal"
     ring: RingSeat | None = None
+    standby: StandbyStatus | None = None
     raw: Any = None
 
     @property
@@ -197,6 +215,8 @@ def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
 async def _status(address: str, page: str) -> BrokerStatus | UnreachableError | DeniedError:
     try:
         answer = await ask(address, page)
+        if isinstance(answer.value, dict) and answer.value.get("broker") is False:
+            return UnreachableError(address, "no broker runs there, it only holds copies of some")
         status = msgspec.convert(answer.value, BrokerStatus)
     except (UnreachableError, DeniedError) as error:
         return error

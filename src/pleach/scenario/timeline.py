@@ -63,6 +63,7 @@ class _World:
 
     def __init__(self, scenario: Scenario) -> None:
         self._brokers = set(scenario.brokers)
+        self._leaving: set[str] = set()  # may still be there, and be struck
         self._broker_of = {client.id: client.broker for client in scenario.clients}
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = scenario.improve is None  # until the tree changes
@@ -112,7 +113,7 @@ class _World:
             case RemoveBroker():
                 self._need_broker(step.broker, (*path, "broker"))
                 self._brokers.remove(step.broker)
-                self._down.discard(step.broker)
+                self._leaving.add(step.broker)
                 self._links_known = False
 
     def _add(self, broker: str, to: str, path: Path) -> None:
@@ -121,6 +122,7 @@ class _World:
         if broker in self._broker_of:
             raise FlawError(path, f"broker {broker!r} is named as a client; nodes share one name space")
         self._brokers.add(broker)
+        self._leaving.discard(broker)
         self._links.add(frozenset((broker, to)))
 
     def _act(self, step: MoveClient | PublishStep, path: Path) -> None:
@@ -145,7 +147,7 @@ class _World:
 
     def _strike_broker(self, step: Crash | Restart | Corrupt, path: Path) -> None:
         where = (*path, "broker")
-        self._need_broker(step.broker, where)
+        self._need_known(step.broker, where)
         match step:
             case Crash():
                 if step.broker in self._down and not self._has_standbys:  # else it may run elsewhere by now
@@ -173,13 +175,13 @@ class _World:
         if bool(step.broker) == bool(step.machine):
             raise FlawError(path, "`destroy` has either a `broker`, for the machine where it runs, or a `machine`")
         if step.broker:
-            self._need_broker(step.broker, (*path, "broker"))
+            self._need_known(step.broker, (*path, "broker"))
         elif step.machine not in self._machines:
             known = instead(step.machine, self._machines)
             raise FlawError((*path, "machine"), f"there is no machine {step.machine!r} in [standby]{known}")
 
     def _need_place(self, name: str, path: Path) -> None:
-        known = {*self._brokers, *self._broker_of, *self._machines}
+        known = {*self._brokers, *self._leaving, *self._broker_of, *self._machines}
         if name not in known:
             raise FlawError(path, f"there is no broker, client or machine {name!r} by then{instead(name, known)}")
 
@@ -201,14 +203,19 @@ class _World:
         if broker not in self._brokers:
             raise FlawError(path, f"there is no broker {broker!r} by then{instead(broker, self._brokers)}")
 
+    def _need_known(self, broker: str, path: Path) -> None:
+        """A broker that leaves can be struck meanwhile; once it is gone, that is refused at run time."""
+        if broker not in self._leaving:
+            self._need_broker(broker, path)
+
     def _need_client(self, client: str, path: Path) -> None:
         if client not in self._broker_of:
             raise FlawError((*path, "client"), f"there is no client {client!r}{instead(client, self._broker_of)}")
 
     def _need_link(self, link: tuple[str, str], path: Path) -> None:
         for i, node in enumerate(link):
-            if node not in self._brokers and node not in self._broker_of:
-                known = {*self._brokers, *self._broker_of}
+            known = {*self._brokers, *self._leaving, *self._broker_of}
+            if node not in known:
                 raise FlawError((*path, i), f"there is no node {node!r} by then{instead(node, known)}")
         a, b = link
         is_attachment = self._broker_of.get(a) == b or self._broker_of.get(b) == a

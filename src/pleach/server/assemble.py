@@ -104,10 +104,11 @@ def features_of(
     security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
     door = _client_door(parts, settings, security)
     quotas = PrincipalQuotas(parts, door.principal_of) if door else None
+    ring = RingMember(parts, settings.ring, leaving, security) if settings.ring else None
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
-        _replication(parts, seat, reports) if seat else None,
+        _replication(parts, seat, reports, ring) if seat else None,
         security,
         _dialling(parts, dial, security) if dial else None,
         BrokerNames(parts),
@@ -117,7 +118,7 @@ def features_of(
         Backpressure(parts, absent, quota=quotas.outbox_bytes_max) if quotas else Backpressure(parts, absent),
         _stabilising(parts, settings.stabilise),
         reports,
-        RingMember(parts, settings.ring, leaving, security) if settings.ring else None,
+        ring,
         leaving,
         absent,
         Probes(parts, number=time.time_ns()),
@@ -129,8 +130,15 @@ def features_of(
     return Features(feature for feature in features if feature is not None)
 
 
-def _replication(parts: NodeParts, seat: PrimarySeat, reports: LocationReports) -> Replication:
-    candidates = CandidateMachines(seat.member, parts.directory, parts.broker.router, seat.links, parts.settings)
+def _replication(parts: NodeParts, seat: PrimarySeat, reports: LocationReports, ring: RingMember | None) -> Replication:
+    candidates = CandidateMachines(
+        seat.member,
+        parts.directory,
+        parts.broker.router,
+        seat.links,
+        parts.settings,
+        owner=ring.successor if ring else lambda: "",
+    )
     return Replication(parts, seat, candidates, reports.announce)
 
 

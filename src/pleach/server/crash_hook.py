@@ -3,7 +3,7 @@
     PLEACH_DEBUG_KILL_AT=Swap:before             before the batch with the message is on disk
     PLEACH_DEBUG_KILL_AT=Close#2:after           after the batch with the second one is on disk, before it is sent
     PLEACH_DEBUG_KILL_AT=standby.Prepare:soon    some milliseconds after a message between machines was handled
-    PLEACH_DEBUG_KILL_AT=@FILE                   `PROCESS MOMENT GROUP` is in a file, while there is one
+    PLEACH_DEBUG_KILL_AT=@FILE                   lines of `PROCESS MOMENT GROUP` are in a file, while there is one
 
 Every step of a protocol is a message that is handled: a crash at any other moment is equal to one of these. With a file
 a group of processes is killed when the named process comes to that moment, once: `b Swap:before 4711`, where 4711 may
@@ -91,9 +91,11 @@ class CrashHook:
             return None
         if text != self._read:
             self._read, self._seen = text, 0
-        process, moment, group = text.rsplit(maxsplit=2)
-        self._group = int(group)
-        return Moment.parse(moment) if process == self._process else None
+        for process, moment, group in (line.rsplit(maxsplit=2) for line in text.splitlines()):
+            if process == self._process:
+                self._group = int(group)
+                return Moment.parse(moment)
+        return None
 
     def _kill(self) -> None:
         if self._file is None:

@@ -89,7 +89,7 @@ class Daemon:
         self._servers: list[asyncio.Server] = []
         self._all_gone = asyncio.Event()  # no peer is connected any more
         self.connections = ConnectionTable()
-        store, epoch = opened or open_store(settings, seat)
+        store, epoch, view = opened or open_store(settings, seat)
         try:
             self.node = BrokerNode(
                 settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial, seat=seat
@@ -98,6 +98,8 @@ class Daemon:
             if store is not None:
                 store.close()
             raise
+        if view is not None:
+            self.node.directory.view = view
 
     @property
     def _security(self) -> TransportSecurity | None:

@@ -168,13 +168,13 @@ class Database:
                 raise
             self.ledger.committed(rows, number)
 
-    def checkpoint_when_due(self, written: int, *, every: int | None = None) -> None:
-        """Payloads of so many bytes were committed; `every` so many bytes of log it is due.
+    def checkpoint_when_due(self, written: int) -> None:
+        """Payloads of so many bytes were committed.
 
         SQLite would copy its log by itself, but in silence where an fsync fails.
         """
         self._log_bytes += COMMIT_BYTES + written
-        if self._log_bytes < (every or CHECKPOINT_BYTES):
+        if self._log_bytes < CHECKPOINT_BYTES:
             return
         with suppress(StoreFullError), self.failures():  # no room: all is in the log still, and the next one may do
             self.sql.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

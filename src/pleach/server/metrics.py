@@ -138,6 +138,8 @@ GAUGES = {
     "pleach_rebuild_last_round_seconds": Gauge("How long ago the last round began."),
     "pleach_standby_view": Gauge("The number of the view whose primary this broker is."),
     "pleach_standby_copies": Gauge("Copies of the data directory that follow, this broker's own among them."),
+    "pleach_standby_covered": Gauge("Whether all copies and votes are there that are wanted, and the copies follow."),
+    "pleach_standby_majority": Gauge("Whether a majority of the view answers, so that others can be chosen."),
     "pleach_standby_waiting_seconds": Gauge("How long the oldest commit waits that is not at every copy."),
     "pleach_standby_behind_records": Gauge("Commits that a copy does not have yet.", "machine"),
     "pleach_standby_behind_bytes": Gauge("Bytes of the commits that a copy does not have yet.", "machine"),

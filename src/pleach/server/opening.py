@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from pleach.core.standby.views import View
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
 from pleach.server.reader_tokens import new_secret
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.registers import RegisterFile, broker_folder, display
 from pleach.server.store import Store
 
 
 class OpenedStore(NamedTuple):
     store: Store | None  # None: in memory only
     epoch: int
+    view: View | None = None  # of a broker that had standbys, and has none any more: peers refuse older ones
 
 
 def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> OpenedStore:
@@ -26,6 +29,7 @@ def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> Ope
     epoch = time.time_ns()
     if not settings.data_dir:
         return OpenedStore(None, epoch)
+    view = _former_view(settings) if seat is None else None
     crash_hook = CrashHook.of(settings.name)
     kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=epoch, bytes_max=settings.limits.data_bytes or None)
@@ -39,4 +43,15 @@ def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> Ope
             store.close()
             remedy = f"set it to that, or move {settings.data_dir} away: the broker then starts without memory"
             raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
-    return OpenedStore(store, store.epoch)
+    return OpenedStore(store, store.epoch, view)
+
+
+def _former_view(settings: BrokerSettings) -> View | None:
+    """Raises SettingsError where others could run this broker: it would confirm what they do not have."""
+    folder = broker_folder(settings.data_dir, settings.name)
+    register = RegisterFile(folder).load()
+    if register is None or len(register.view.members) == 1:
+        return register.view if register is not None else None
+    members = ", ".join(map(display, register.view.members))
+    remedy = f"give it again (--copies 2), or delete {folder} once no other machine has a copy"
+    raise SettingsError("standby", f"it is missing, and {settings.name} has copies or votes at {members}", remedy)

@@ -14,6 +14,7 @@ After `close` the folder is a data directory for `Store.open`. One call at a tim
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -42,8 +43,6 @@ from pleach.server.fill import CountsChunk, decode_chunk, rows_of
 from pleach.server.records import INTEGER_MAX, Record, decode_record, merge_record, merge_rows, write_record, write_run
 
 QUOTA_SLACK_SHARE = 16  # a replica may take this share more than its primary: the same rows lie otherwise on its pages
-
-FILL_CHECKPOINT_BYTES = 32 * 1_048_576  # of log: a copy that is being filled syncs seldom, as nobody waits for it
 
 Replicated: TypeAlias = tuple[Position, Position, bytes]  # the positions before and after a record, and the record
 
@@ -200,7 +199,7 @@ class Filling:
             for record in decoded:
                 merge_record(sql, rows, record)
         self._position = records[-1][1]
-        self._note_written(sum(len(data) for _, _, data in records))
+        self._database.checkpoint_when_due(sum(len(data) for _, _, data in records))
 
     def take(self, data: bytes) -> None:
         chunk = decode_chunk(data)
@@ -215,11 +214,8 @@ class Filling:
                 check_owner(self._broker, row)
             with self._database.transaction(grows=False, number=1) as (sql, rows):
                 merge_rows(sql, rows, chunk.table, values)
-            self._note_written(len(data))
+            self._database.checkpoint_when_due(len(data))
         self._position = chunk.position
-
-    def _note_written(self, size: int) -> None:
-        self._database.checkpoint_when_due(size, every=FILL_CHECKPOINT_BYTES)
 
     def _check_counts(self, chunk: CountsChunk) -> None:
         found = self._database.ledger.rows
@@ -243,8 +239,10 @@ class Filling:
             sql.execute("INSERT INTO history VALUES (?, ?)", checked("history", position.run))
             rows["history"] = 1
         with database.failures():
-            database.sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            (is_busy, _, _) = database.sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             database.close()
+            if is_busy or (self._folder / f"{DATABASE}-wal").exists():
+                raise OSError(errno.EIO, "the log could not be copied")  # nobody would look for it
             for name in (DATABASE, COMMITTED):
                 _sync_file(self._folder / name)
             sync_folder(self._folder)

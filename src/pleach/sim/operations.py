@@ -170,12 +170,19 @@ class SimOperations:
         match operation.request:
             case RequestRemove(_, broker) if not end.refusal:
                 del context.brokers[broker]
+                self._left(broker)
             case RequestAdd() if end.refusal:
                 del context.brokers[operation.broker]
         if operation.plan is not None:
             self._go_on(operation.step, _updated(operation.plan, end))
         elif end.refusal:
             context.refuse(operation.step, end.refusal)
+
+    def _left(self, broker: Node) -> None:
+        """Conclude what was put off at a broker that is gone: nobody asks again."""
+        for operation in self.under_way:
+            if operation.broker == broker:
+                self.concluded(broker, Concluded(operation.name, f"broker {broker} has left"))
 
 
 def _updated(run: PlanRun, end: Concluded) -> PlanRun:

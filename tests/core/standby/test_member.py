@@ -2,10 +2,11 @@
 
 import pytest
 
+from pleach.core.standby.composition import Candidate
 from pleach.core.standby.effects import Confirm, Depose, Discard, Promote, SaveRegister, ToMember
 from pleach.core.standby.leadership import NOT_CAUGHT_UP
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Accepted, Appended, Prepare, Promise, ViewInstalled
+from pleach.core.standby.messages import Accepted, Appended, Here, Prepare, Promise, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Ballot, Register, View
 
@@ -66,3 +67,15 @@ def test_who_is_filled_to_become_a_member_keeps_what_it_has_when_it_hears_of_ano
     assert former.position == AT
     w = member("w")
     assert Discard() in w.handle("p", ViewInstalled("b", 2, View("b", 2, ("p", "s"), ("v",))), 0.0)
+
+
+def test_a_machine_that_never_answered_gets_no_vote():
+    """Brokers have told each other of it, and it was destroyed since: a view with it could not be followed by any."""
+    p = member("p", View("b", 1, ("p", "s"), ("w",), dict.fromkeys("psw", "")))
+    p.lead(AT, run=7)
+    p.candidates = (Candidate("s", ""), Candidate("x", ""))  # the witness is none any more
+    p.handle("s", Here("b", 1, AT), 0.1)
+    p.handle("w", Here("b", 1, None), 0.1)
+    assert not sent(p.tick(0.2), Prepare)
+    p.handle("x", Here("b", 0, None), 0.3)
+    assert sent(p.tick(0.4), Prepare)

@@ -30,7 +30,7 @@ def test_messages_of_all_brokers_share_a_connection_and_keep_their_order():
             sent = [
                 message
                 for number in range(1, 200)
-                for message in (record(number), FillPart("b", 5, number, b"rows"), Alive("x", number))
+                for message in (record(number), FillPart("b", 1, 5, number, b"rows"), Alive("x", number))
             ]
             for message in sent:
                 b.send(message.broker, c, message)

@@ -1,7 +1,7 @@
 """A case: a scenario, and what is done beside it that the language of scenarios has no words for.
 
-Components are hosted and moved by requests of an operator; the ring is looked at by a steward; one direction of a link
-is cut. All of it travels as a table `[beside]` in the file of a case (files.py).
+Components are hosted and moved by requests of an operator; the ring is looked at by a steward. All of it travels as a
+table `[beside]` in the file of a case (files.py).
 """
 
 from __future__ import annotations
@@ -28,21 +28,11 @@ class ComponentMove(msgspec.Struct, frozen=True, kw_only=True):
     delay_max: float = 0.0
 
 
-class OneWayCut(msgspec.Struct, frozen=True, kw_only=True):
-    """What `sender` sends does not reach `receiver`, between `at` and `until`."""
-
-    sender: Node
-    receiver: Node
-    at: float
-    until: float
-
-
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
     """`ring_every`: seconds between two looks of the steward; 0: there is no ring."""
 
     components: tuple[HostedComponent, ...] = ()
     component_moves: tuple[ComponentMove, ...] = ()
-    one_way: tuple[OneWayCut, ...] = ()
     ring_every: float = 0.0
 
 

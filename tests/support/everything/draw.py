@@ -19,49 +19,91 @@ import msgspec
 from pleach.core.events.language import parse_filter
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.scenario.clients import derived_advertisements, draw_attributes
-from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Scenario, ScenarioClient, Stabilise, Stabiliser
+from pleach.scenario.model import (
+    Ordering,
+    PerLink,
+    PublishLoad,
+    Reply,
+    Scenario,
+    ScenarioClient,
+    Stabilise,
+    Stabiliser,
+    StandbyTable,
+)
 from pleach.scenario.stabilise_settings import period_min_of
 from pleach.scenario.steps import (
+    AddBroker,
     AdvertiseStep,
     Crash,
     Cut,
+    Destroy,
     Drain,
     Exchange,
     Heal,
     MoveClient,
+    Partition,
     PublishStep,
     RemoveBroker,
     Restart,
     Slow,
     Step,
     SubscribeStep,
+    Swap,
     UnadvertiseStep,
     UnsubscribeStep,
 )
 from pleach.scenario.values import Choice, Span, Uniform
 from support.contract.networks import PRICES, TOPICS, filters_of
-from support.everything.case import Beside, Case, ComponentMove, HostedComponent, OneWayCut
+from support.everything.case import Beside, Case, ComponentMove, HostedComponent
 from support.everything.features import Feature, Features, drawn_features
 from support.everything.valid import valid
 from support.overlay.changing_trees import LATENCY_FASTEST, LATENCY_RATIO, WIDE, Sketch
 
 BROKERS_MIN, BROKERS_MAX = 4, 7
 CLIENTS_MIN, CLIENTS_MAX = 4, 8
-EVENTS_MIN, EVENTS_MAX = 60, 150
-FIRST_BOUT, BOUT_SECONDS, BETWEEN_BOUTS = 0.3, 0.35, 0.45
-BEFORE_PROBES, AFTER_PROBES = 0.5, 0.1
+FIRST_BOUT, AFTER_PROBES = 0.3, 0.1
 LATENCY_SLOW = 0.060  # seconds: no link is slower, so that leases know the bound
 DELAY_MAX = 1.0  # seconds: more than any way takes where nothing is cut or crashes
 AMOUNT_MAX = 9
 COMPONENT_AT = 0.05
 SAYS = "EXISTS sums"
 COMPONENTS = {"k0": "amount > 6", "k1": "amount = 3", "k2": "sums = 'k0'"}
-FAULTS = frozenset({Feature.CRASHES, Feature.CUTS, Feature.PARTITIONS})
+FAULTS = frozenset({Feature.CRASHES, Feature.CUTS, Feature.PARTITIONS, Feature.DESTROY})
 
 
-def case_of(seed: int) -> Case:
-    stream = Random(f"everything/{seed}")
-    return _Drawing(stream, drawn_features(stream)).case(seed)
+@dataclass(frozen=True)
+class Pace:
+    """Seconds: how long a bout lasts, after how long the next one begins, and all is over after the begin of the last.
+
+    `ratio`: of the slowest latency between brokers to the fastest. `slow`: no link is slower, whatever is done to it.
+    `bouts`, `events`: at least and at most.
+    """
+
+    bout: float
+    next: float
+    rest: float
+    ratio: float
+    slow: float
+    bouts: tuple[int, int]
+    events: tuple[int, int]
+
+
+PACE = Pace(bout=0.35, next=0.45, rest=0.85, ratio=LATENCY_RATIO, slow=LATENCY_SLOW, bouts=(2, 4), events=(60, 150))
+# Machines that are lost are replaced before the next bout, as a rule. A silence is eight latencies at least.
+WITH_STANDBYS = Pace(bout=0.45, next=1.4, rest=1.6, ratio=9.0, slow=0.02, bouts=(1, 3), events=(50, 90))
+SILENCES = (0.2, 0.3, 0.5)  # seconds that count as death
+
+
+def case_of(seed: int, *, standby: bool = False) -> Case:
+    return _Drawing(Random(f"{_stream(seed, standby)}/network"), features_of(seed, standby=standby)).case(seed)
+
+
+def features_of(seed: int, *, standby: bool = False) -> Features:
+    return drawn_features(Random(f"{_stream(seed, standby)}/features"), standby=standby)
+
+
+def _stream(seed: int, standby: bool) -> str:
+    return f"everything/standby/{seed}" if standby else f"everything/{seed}"
 
 
 @dataclass
@@ -70,24 +112,33 @@ class _Drawing:
     features: Features
     sketch: Sketch = field(init=False)
     bouts: list[float] = field(init=False)
+    machines: tuple[str, ...] = ()  # without a broker
+    pace: Pace = PACE
 
     def __post_init__(self) -> None:
         stream = self.stream
-        brokers = [f"b{i}" for i in range(stream.randint(BROKERS_MIN, BROKERS_MAX))]
+        most = BROKERS_MAX if self.features.copies == 1 else BROKERS_MAX - 1
+        brokers = [f"b{i}" for i in range(stream.randint(BROKERS_MIN, most))]
         is_chain = stream.random() < 0.3
         links = [(brokers[i - 1 if is_chain else stream.randrange(i)], brokers[i]) for i in range(1, len(brokers))]
         self.sketch = Sketch(brokers, links, list(brokers))
-        self.bouts = [FIRST_BOUT + BETWEEN_BOUTS * i for i in range(stream.randint(2, 4))]
+        if self.features.copies > 1:
+            self.pace = WITH_STANDBYS
+            more = stream.randint(1, 2) if Feature.HOSTS in self.features else 0
+            needed = 2 * self.features.copies - 1 - len(brokers)
+            self.machines = tuple(f"m{i}" for i in range(max(more, needed)))
+        self.bouts = [round(FIRST_BOUT + self.pace.next * i, 4) for i in range(stream.randint(*self.pace.bouts))]
 
     @property
     def rest_at(self) -> float:
         """When all that happens is over."""
-        return self.bouts[-1] + BOUT_SECONDS + BEFORE_PROBES
+        return round(self.bouts[-1] + self.pace.rest, 4)
 
     def case(self, seed: int) -> Case:
         brokers, links = tuple(self.sketch.brokers), tuple(self.sketch.links)
         clients = self._clients(brokers)
-        steps = [*self._tree_steps(), *self._faults(brokers, links, clients), *self._moves(clients), *self._drains()]
+        steps = [*self._tree_steps(), *self._moves(clients)]
+        steps += [*self._losses(steps), *self._faults(brokers, links, clients), *self._drains()]
         for index, client in enumerate(clients):
             steps += self._unrest(client, index)
         scenario = Scenario(
@@ -105,6 +156,7 @@ class _Drawing:
             latency=PerLink(Span(LATENCY_FASTEST, LATENCY_FASTEST), self._latencies(clients)),
             service=self.stream.choice((0.0001, 0.0005)) if Feature.SERVICE in self.features else 0.0,
             improve=self._improve(),
+            standby=self._standby(),
             clients=tuple(clients),
             steps=tuple(sorted(steps, key=lambda step: step.at)),
         )
@@ -114,7 +166,7 @@ class _Drawing:
     def _during(self, bout: float) -> float:
         """A moment of a bout, rather early: operations last for a tenth of a second or so."""
         stream = self.stream
-        return round(bout + stream.choice((0.0, 0.02, 0.1, 0.3, 1.0)) * BOUT_SECONDS * stream.random(), 4)
+        return round(bout + stream.choice((0.0, 0.02, 0.1, 0.3, 1.0)) * self.pace.bout * stream.random(), 4)
 
     def _some_bouts(self) -> list[float]:
         return [bout for bout in self.bouts if self.stream.random() < 0.7] or self.bouts[:1]
@@ -133,6 +185,12 @@ class _Drawing:
         if Feature.IMPROVE not in self.features:
             return None
         return CouncilSettings(every=0.2, window=0.8, saving_min=0.02, degree_max=4, actions_per_minute_max=300)
+
+    def _standby(self) -> StandbyTable | None:
+        if self.features.copies == 1:
+            return None
+        after = self.stream.choice(SILENCES)
+        return StandbyTable(copies=self.features.copies, after=after, machines=self.machines)
 
     def _stabilised(self, scenario: Scenario) -> Scenario:
         if not {Feature.LEASES, Feature.REBUILD} & self.features.on:
@@ -157,7 +215,8 @@ class _Drawing:
         return (*between, *attached)
 
     def _latency(self) -> Span:
-        low = LATENCY_FASTEST * self.stream.choice((1.0, LATENCY_RATIO, LATENCY_RATIO ** self.stream.random()))
+        ratio = self.pace.ratio
+        low = LATENCY_FASTEST * self.stream.choice((1.0, ratio, ratio ** self.stream.random()))
         return Span(round(low, 5), round(low * self._spread(), 5))
 
     def _client_latency(self) -> Span:
@@ -199,9 +258,14 @@ class _Drawing:
         protocols = ("advanced-coordinated", "auto", "swaplink") if Feature.CYCLES in self.features else ("swaplink",)
         return msgspec.structs.replace(step, protocol=stream.choice(protocols))
 
+    @property
+    def _brokers_min(self) -> int:
+        """Views have as many members as they should."""
+        return max(3, 2 * self.features.copies - 1 - len(self.machines))
+
     def _leave(self, stream: Random, at: float) -> RemoveBroker | None:
         """A leaf, or any broker: then a plan."""
-        if len(self.sketch.brokers) <= 3:
+        if len(self.sketch.brokers) <= self._brokers_min:
             return None
         if stream.random() < 0.6:
             return self.sketch.remove(stream, at)
@@ -228,7 +292,7 @@ class _Drawing:
             if Feature.CUTS in self.features:
                 faults += self._cuts(bout, [*known, *attached[: len(known)]])
             if Feature.PARTITIONS in self.features and self.stream.random() < 0.5:
-                faults += self._partition(bout, everyone, known)
+                faults.append(self._partition(bout, everyone, clients))
             if Feature.SLOW in self.features:
                 faults += self._slow(bout, [*known, *attached])
         return faults
@@ -245,22 +309,45 @@ class _Drawing:
             yield Cut(at=at, link=link)
             yield Heal(at=round(at + self._outage(), 4), link=link)
 
-    def _partition(self, bout: float, brokers: Sequence[str], links: Sequence[tuple[str, str]]) -> Iterator[Step]:
-        """Halves, or one broker alone: every link between the two parts."""
-        count = self.stream.choice((1, len(brokers) // 2))
-        part = {*self.stream.sample(brokers, count)}
-        at = self._during(bout)
-        until = round(at + self._outage(), 4)
-        for link in links:
-            if len(part & {*link}) == 1:
-                yield Cut(at=at, link=link)
-                yield Heal(at=until, link=link)
+    def _partition(self, bout: float, brokers: Sequence[str], clients: Sequence[ScenarioClient]) -> Partition:
+        """Halves, or one alone, with the clients that began there or without; sometimes in one direction only."""
+        stream, places = self.stream, [*brokers, *self.machines]
+        count = stream.choice((1, 1, len(places) // 2))
+        side = stream.sample(places, count)
+        rest = [place for place in places if place not in side]
+        if stream.random() < 0.5:
+            side += [client.id for client in clients if client.broker in side]
+        sides = [side] if stream.random() < 0.5 else stream.choice(([side, rest], [rest, side]))
+        is_one_way = stream.random() < 0.3
+        seconds = round(self._outage() * stream.choice((1.0, 1.0, 3.0)), 4)
+        return Partition(at=self._during(bout), sides=tuple(map(tuple, sides)), seconds=seconds, one_way=is_one_way)
+
+    def _losses(self, steps: Sequence[Step]) -> list[Step]:
+        """Machines that are lost for good: mostly where something is under way, and at once or soon after it began."""
+        if Feature.DESTROY not in self.features:
+            return []
+        at_once = 2 if Feature.TWO_AT_ONCE in self.features else 1
+        losses: list[Step] = []
+        for bout in self.bouts:
+            concerned = [(step.at, name) for step in steps if bout <= step.at < bout + 0.2 for name in _named(step)]
+            count = self.stream.choice((1, at_once, at_once)) if self.stream.random() < 0.85 else 0
+            losses += [self._loss(bout, concerned) for _ in range(count)]
+        return losses
+
+    def _loss(self, bout: float, concerned: Sequence[tuple[float, str]]) -> Destroy:
+        stream = self.stream
+        if self.machines and stream.random() < 0.2:
+            return Destroy(at=self._during(bout), machine=stream.choice(self.machines))
+        if concerned and stream.random() < 0.7:
+            begun, broker = stream.choice(concerned)
+            return Destroy(at=round(begun + stream.choice((0.0, 0.01, 0.1)) * stream.random(), 4), broker=broker)
+        return Destroy(at=self._during(bout), broker=stream.choice(self.sketch.named))
 
     def _slow(self, bout: float, links: Sequence[tuple[str, str]]) -> Iterator[Step]:
         for link in self.stream.sample(links, self.stream.randint(0, 2)):
-            low = self.stream.choice((0.0, 0.01, 0.04))
-            high = low if Feature.JITTER not in self.features else self.stream.uniform(low, LATENCY_SLOW)
-            yield Slow(at=self._during(bout), link=link, latency=Span(low, round(high, 5)))
+            low = self.stream.choice((0.0, 0.2, 0.7)) * self.pace.slow
+            high = low if Feature.JITTER not in self.features else self.stream.uniform(low, self.pace.slow)
+            yield Slow(at=self._during(bout), link=link, latency=Span(round(low, 5), round(high, 5)))
 
     def _outage(self) -> float:
         return self.stream.choice((0.005, 0.05, 0.2, 0.4)) * self.stream.uniform(0.5, 1.0)
@@ -268,16 +355,16 @@ class _Drawing:
     def _drains(self) -> list[Step]:
         if Feature.DRAINS not in self.features:
             return []
-        return [Drain(at=round(bout + BOUT_SECONDS, 4)) for bout in self.bouts if self.stream.random() < 0.7]
+        return [Drain(at=round(bout + self.pace.bout, 4)) for bout in self.bouts if self.stream.random() < 0.7]
 
     # Clients -------------------------------------------------------------------------------------------------
 
     def _clients(self, brokers: Sequence[str]) -> list[ScenarioClient]:
-        count = self.stream.randint(CLIENTS_MIN, CLIENTS_MAX)
+        count = self.stream.randint(CLIENTS_MIN, CLIENTS_MAX if self.features.copies == 1 else CLIENTS_MAX - 2)
         lanes = tuple(f"lane{i}" for i in range(count))
         publishers = self.stream.randint(1, 3)
-        events = self.stream.randint(EVENTS_MIN, EVENTS_MAX) / publishers / len(self.bouts)
-        gap = BOUT_SECONDS / events
+        events = self.stream.randint(*self.pace.events) / publishers / len(self.bouts)
+        gap = self.pace.bout / events
         return [
             self._client(i, self.stream.choice(brokers), lanes, gap if i < publishers else 0.0) for i in range(count)
         ]
@@ -318,7 +405,7 @@ class _Drawing:
         return PublishLoad(
             every=Span(round(gap * 0.2, 5), round(gap * 1.8, 5)),
             start=start,
-            until=round(start + BOUT_SECONDS, 4),
+            until=round(start + self.pace.bout, 4),
             attributes=dict(sorted(attributes.items())),
             payload_bytes=self.stream.choice((0, 0, 16)),
         )
@@ -410,7 +497,6 @@ class _Drawing:
         return Beside(
             components=components,
             component_moves=moves,
-            one_way=self._one_way(scenario),
             ring_every=self.stream.choice((0.1, 0.2)) if Feature.RING in self.features else 0.0,
         )
 
@@ -432,12 +518,22 @@ class _Drawing:
             for _ in range(self.stream.randint(1, 5))
         )
 
-    def _one_way(self, scenario: Scenario) -> tuple[OneWayCut, ...]:
-        if Feature.CUTS not in self.features or self.stream.random() < 0.5:
-            return ()
-        sender, receiver = self.stream.sample(self.stream.choice(scenario.links), 2)
-        at = self._during(self.stream.choice(self.bouts))
-        return (OneWayCut(sender=sender, receiver=receiver, at=at, until=round(at + self._outage(), 4)),)
+
+def _named(step: Step) -> list[str]:
+    """The brokers that a step concerns."""
+    match step:
+        case Swap(brokers=brokers):
+            return list(brokers)
+        case Exchange(remove=removed, add=added):
+            return [*removed, *added]
+        case AddBroker(broker=broker, to=to):
+            return [broker, to]
+        case RemoveBroker(broker=broker):
+            return [broker]
+        case MoveClient(to=to):
+            return [to]
+        case _:
+            return []
 
 
 # Probes -----------------------------------------------------------------------------------------------------

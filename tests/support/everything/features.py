@@ -32,30 +32,39 @@ class Feature(StrEnum):
     RING = "ring"
     CRASHES = "crashes"  # and restarts
     CUTS = "cuts"  # of links, healed again
-    PARTITIONS = "partitions"  # many links at once: halves, one broker alone; healed again
+    PARTITIONS = "partitions"  # halves, one alone, one direction only; for a time
     SLOW = "slow"  # links that become slow
     JITTER = "jitter"  # latencies that vary from message to message
     SERVICE = "service"  # brokers take time for a message
     REPLIES = "replies"
     SHARED = "shared"  # filters that several clients share
     DRAINS = "drains"  # the network comes to rest between bouts
+    # Where brokers have standbys
+    DESTROY = "destroy"  # machines are lost for good: one at a time, again after recovery
+    TWO_AT_ONCE = "two-at-once"  # three copies, and two machines lost before there are others
+    HOSTS = "hosts"  # machines that host copies only
+
+
+STANDBY = frozenset({Feature.DESTROY, Feature.TWO_AT_ONCE, Feature.HOSTS})
 
 
 @dataclass(frozen=True)
 class Features:
-    """All that a seed decides before the network is drawn."""
+    """All that a seed decides before the network is drawn. `copies`: of each broker; 1: there are no standbys."""
 
     on: frozenset[Feature]
     routing: Routing
     ordering: Ordering
     merge_bound: float = 0.0
+    copies: int = 1
 
     def __contains__(self, feature: Feature) -> bool:
         return feature in self.on
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted((*map(str, self.on), str(self.routing), f"order-{self.ordering}")))
+        copies = [f"copies-{self.copies}"] if self.copies > 1 else []
+        return tuple(sorted((*map(str, self.on), str(self.routing), f"order-{self.ordering}", *copies)))
 
 
 REBUILT_LINKS_STAY = "tables are rebuilt over links that stay (docs/protocols/rebuild.md)"
@@ -83,19 +92,28 @@ EXCLUDED = MappingProxyType(
 )
 
 SHARES = MappingProxyType(
-    {Feature.REBUILD: 0.12, Feature.HIERARCHICAL: 0.25, Feature.RING: 0.25, Feature.SERVICE: 0.25}
+    {
+        Feature.REBUILD: 0.12,
+        Feature.HIERARCHICAL: 0.25,
+        Feature.RING: 0.25,
+        Feature.SERVICE: 0.25,
+        Feature.DESTROY: 0.9,
+    }
 )
 SHARE_USUAL = 0.5
 
 
-def drawn_features(stream: Random) -> Features:
+def drawn_features(stream: Random, *, standby: bool) -> Features:
     on = {feature for feature in Feature if stream.random() < SHARES.get(feature, SHARE_USUAL)}
+    copies = stream.choice((2, 3)) if standby else 1
+    on -= frozenset() if standby else STANDBY
+    on -= frozenset() if copies > 2 and Feature.DESTROY in on else {Feature.TWO_AT_ONCE}
     for pair in EXCLUDED:
         if pair <= on:
             on.discard(_loser(stream, pair))
     routing = stream.choice(list(Routing))
     bound = 0.3 if routing is Routing.MERGING and stream.random() < 0.5 else 0.0
-    return Features(frozenset(on), routing, stream.choice(list(Ordering)), bound)
+    return Features(frozenset(on), routing, stream.choice(list(Ordering)), bound, copies)
 
 
 def _loser(stream: Random, pair: frozenset[Feature]) -> Feature:
@@ -105,5 +123,6 @@ def _loser(stream: Random, pair: frozenset[Feature]) -> Feature:
     return stream.choice(sorted(pair))
 
 
-def possible_pairs() -> list[frozenset[Feature]]:
-    return [pair for each in combinations(Feature, 2) if (pair := frozenset(each)) not in EXCLUDED]
+def possible_pairs(*, standby: bool) -> list[frozenset[Feature]]:
+    features = [feature for feature in Feature if standby or feature not in STANDBY]
+    return [pair for each in combinations(features, 2) if (pair := frozenset(each)) not in EXCLUDED]

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from pleach.scenario.model import LATENCY_DEFAULT, Ordering, PerLink, Routing, Scenario
-from pleach.scenario.steps import Crash, Cut, Heal, Restart, Step
+from pleach.scenario.steps import Crash, Cut, Heal, RemoveBroker, Restart, Step
 from support.everything.case import Beside, Case
 from support.everything.judgement import CaseJudgement, judge_case
 from support.everything.valid import valid
@@ -101,7 +101,7 @@ class _Shrinker:
         self._reduce(lambda: len(self._case.scenario.clients), without)
 
     def _cut_beside(self) -> None:
-        for name in ("component_moves", "one_way", "components"):
+        for name in ("component_moves", "components"):
 
             def without(gone: range, name: str = name) -> Case:
                 left = tuple(each for i, each in enumerate(getattr(self._case.beside, name)) if i not in gone)
@@ -137,7 +137,7 @@ class _Shrinker:
             scenario = self._case.scenario
             links = tuple(link for link in scenario.links if broker not in link)
             is_leaf = len(links) == len(scenario.links) - 1
-            if is_leaf and not any(broker == client.broker for client in scenario.clients):
+            if is_leaf and not _is_needed(scenario) and not any(broker == client.broker for client in scenario.clients):
                 brokers = tuple(each for each in scenario.brokers if each != broker)
                 root = scenario.root if scenario.root != broker else brokers[0]
                 latency = _latencies(scenario, {broker})
@@ -163,6 +163,14 @@ class _Shrinker:
         return msgspec.structs.replace(self._case, beside=beside)
 
 
+def _is_needed(scenario: Scenario) -> bool:
+    """Whether views need all machines that there are: fewer would be another case."""
+    if scenario.standby is None:
+        return False
+    left = len(scenario.brokers) - sum(isinstance(step, RemoveBroker) for step in scenario.steps)
+    return left + len(scenario.standby.machines) < 2 * scenario.standby.copies
+
+
 def units_of(steps: Sequence[Step]) -> list[list[Step]]:
     """An outage goes with its end."""
     units: list[list[Step]] = []
@@ -186,6 +194,7 @@ def units_of(steps: Sequence[Step]) -> list[list[Step]]:
 
 PLAINER: tuple[dict[str, Any], ...] = (
     {"improve": None},
+    {"standby": None},
     {"stabilise": None},
     {"service": 0.0},
     {"advertisements": False},

@@ -15,7 +15,7 @@ from pleach.scenario.timeline import check_steps, in_order
 
 
 def valid(scenario: Scenario) -> Scenario:
-    scenario = _with(scenario, _without_removals_while_down(in_order(scenario.steps)))
+    scenario = _with(scenario, in_order(scenario.steps))
     while (flawed := _first_flaw(scenario)) is not None:
         scenario = _with(scenario, [step for i, step in enumerate(scenario.steps) if i != flawed])
     return _with_known_latencies(_with(scenario, ended(scenario.steps)))
@@ -42,22 +42,6 @@ def _first_flaw(scenario: Scenario) -> int | None:
     except FlawError as flaw:
         return int(flaw.path[1])
     return None
-
-
-def _without_removals_while_down(steps: tuple[Step, ...]) -> list[Step]:
-    """Refused at run time, as the broker is down; but to the language it is gone, and cannot restart."""
-    down: set[str] = set()
-    kept: list[Step] = []
-    for step in steps:
-        match step:
-            case Crash(broker=broker):
-                down.add(broker)
-            case Restart(broker=broker):
-                down.discard(broker)
-            case RemoveBroker(broker=broker) if broker in down:
-                continue
-        kept.append(step)
-    return kept
 
 
 def ended(steps: tuple[Step, ...]) -> list[Step]:

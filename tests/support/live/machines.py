@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -82,8 +81,8 @@ class Machines:
     async def add_host(self, name: str, zone: str = "") -> None:
         """A machine without a broker, which is told where the brokers are."""
         found = await self.survey()
-        known = [f"--join={status.addresses.peer}" for status in found.found.values()]
-        self._make(name).arguments = ["standby", *known, *([f"--zone={zone}"] if zone else [])]
+        known = ",".join(status.addresses.peer for status in found.found.values())
+        self._make(name).arguments = ["standby", f"--join={known}", *([f"--zone={zone}"] if zone else [])]
         await self.start(name)
 
     def _make(self, name: str) -> Machine:
@@ -161,6 +160,11 @@ class Machines:
         host = host_of(address)
         return next((name for name, machine in self.all.items() if machine.host == host), "")
 
+    def copy_of(self, found: Survey, broker: str) -> str:
+        """The machine with a broker's first copy besides its own."""
+        copies = found.found[broker].raw["standby"]["copies"]
+        return self.machine_of(next(iter(copies.values()))["address"])
+
     def client_address(self, name: str) -> str:
         return f"pleach://{self.all[name].ports['client']}"
 
@@ -187,19 +191,11 @@ def missing(found: Survey, brokers: Sequence[str]) -> list[str]:
     ]
     for name, status in sorted(found.found.items()):
         reasons += [f"{name}: {reason}" for reason in status.reasons]
-        if not is_covered(status.raw["standby"]):
+        if not (status.raw["standby"] or {}).get("covered"):
             reasons.append(f"{name}: standby {status.raw['standby']}")
     unknown = {other for status in found.found.values() for other in status.neighbours} - {*found.found}
     reasons += [f"{name} does not answer" for name in sorted(unknown)]
     return [*reasons, *found.disagreements()]
-
-
-def is_covered(standby: dict[str, Any] | None, copies: int = 2) -> bool:
-    """Whether a broker has all its copies, and a majority without any one of its machines."""
-    if not standby or not standby["serving"] or standby["filling"]:
-        return False
-    whole = [each for each in standby["copies"].values() if each["behind"] is not None]
-    return len(whole) >= copies - 1 and len(standby["copies"]) + len(standby["witnesses"]) >= 2 * (copies - 1)
 
 
 def standby_flags(after: float, copies: int = 2) -> list[str]:

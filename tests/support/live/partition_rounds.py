@@ -259,13 +259,8 @@ def one_direction(network: Network, found: Survey) -> tuple[str, list[tuple[str,
 def standby_alone(network: Network, found: Survey) -> tuple[str, list[tuple[str, str]]]:
     """A broker and its standby do not hear each other; all others hear both."""
     broker = network.rng.choice(BROKERS)
-    home, copy = network.home(found, broker), standby_of(network, found, broker)
+    home, copy = network.home(found, broker), network.machines.copy_of(found, broker)
     return f"{broker} on {home} and its copy on {copy}", both_ways([home], [copy])
-
-
-def standby_of(network: Network, found: Survey, broker: str) -> str:
-    _primary, copy, *_ = found.found[broker].raw["standby"]["copies"]
-    return network.machines.machine_of(copy["address"])
 
 
 KINDS = (

@@ -14,11 +14,11 @@ import contextlib
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pleach.core.overlay.choice import Circumstances, planned_exchange
 from pleach.core.overlay.plans import Plan, SwapStep, Topology, add_broker, remove_broker
@@ -26,12 +26,14 @@ from pleach.errors import PleachError
 from pleach.operate.move import ClientMove
 from pleach.operate.operation import fresh_name
 from pleach.operate.survey import Survey
+from pleach.server.standby.registers import display
 from pleach.trace import Verdict, explain, judge
 from support.live.fleet import Witness
 from support.live.machines import Machines, standby_flags
 
 LINKS = (("a", "b"), ("b", "c"), ("c", "d"), ("b", "e"))
-ZONES = {"a": "east", "b": "east", "x1": "east", "c": "north", "e": "north", "d": "west", "x2": "west"}
+ZONES = {"a": "east", "b": "east", "c": "north", "e": "north", "d": "west"}
+HOSTS = 3  # machines without a broker
 AFTER = 1.0
 EVENTS_PER_SECOND = 100.0
 KILL_SECONDS_MAX = 15.0
@@ -54,7 +56,7 @@ MESSAGES = {
         "standby.Promise",
         "standby.Propose",
         "standby.Accepted",
-        "standby.Installed",
+        "standby.ViewInstalled",
     ),
 }
 VICTIMS = {**dict.fromkeys(MESSAGES, ("broker", "standby", "neighbour")), "fill": ("learner",)}
@@ -81,11 +83,15 @@ POINTS = [
 
 
 class Operation(NamedTuple):
-    """Something that is asked for. `brokers`: who take part. `carry_out`: returns whether it was done."""
+    """Something that is asked for. `brokers`: who take part. `carry_out`: returns whether it was done.
+
+    `at_stake`: whose machines, copies and neighbours may be destroyed, if not all: a newcomer has no copy yet.
+    """
 
     brokers: Sequence[str]
-    carry_out: Callable[[], object]
+    carry_out: Callable[[], Coroutine[Any, Any, bool]]
     plan: Plan | None = None
+    at_stake: Sequence[str] = ()
 
 
 @dataclass
@@ -121,7 +127,7 @@ class Crashes:
         self._rng = rng
         self._moments = moments
         self._report = report
-        self._made = 2  # machines without a broker
+        self._made = HOSTS
         self._guests: list[str] = []
 
     async def at(self, point: Point) -> None:
@@ -147,29 +153,29 @@ class Crashes:
     async def _during(self, point: Point, found: Survey, operation: Operation) -> None:
         """A message of an operation, at one of the brokers that take part, or of what is copied meanwhile."""
         broker = self._rng.choice(operation.brokers)
-        victim = self._victim(point, found, broker)
+        at_stake = operation.at_stake or [broker]
+        victim = self._victim(point, found, self._rng.choice(at_stake))
         at_copy = point.message in ("standby.Append", "standby.Append#7")
-        home = self._home(found, broker)
-        machine = self._copy(found, broker) if at_copy else home
-        process = machine if at_copy else broker
-        self._arm({machine: process}, point, victim)
-        asked = asyncio.ensure_future(operation.carry_out())
+        copy = self._machines.copy_of(found, broker)
+        armed = [(copy, copy)] if at_copy else [(self._home(found, each), each) for each in operation.brokers]
+        self._arm(armed, point, victim)
+        asked = asyncio.create_task(operation.carry_out())
         is_hit = await self._is_hit(victim)
         self._disarm()
         if is_hit:
             await self._bury(victim)
         is_done = await asked
-        self._report.done += bool(is_done)
+        self._report.done += is_done
         self._report.refused += not is_done
         self._note(point, is_hit=is_hit)
-        await self._check(point, operation, is_done=bool(is_done))
+        await self._check(point, operation, is_done=is_done)
 
     async def _promotion(self, point: Point, found: Survey, broker: str) -> None:
         """The primary's machine stops for a while; whoever wants its place, or is asked, comes to the message."""
         home = self._home(found, broker)
         others = [machine for machine in self._machines.all if machine != home]
         victim = self._victim(point, found, broker)
-        self._arm({machine: machine for machine in others}, point, victim)
+        self._arm([(machine, machine) for machine in others], point, victim)
         self._signal(home, signal.SIGSTOP)
         try:
             is_hit = await self._is_hit(victim)
@@ -187,34 +193,43 @@ class Crashes:
 
     async def _fill(self, point: Point, found: Survey, broker: str) -> None:
         """A copy is lost; whoever is to become one instead is lost, too, before it is one."""
-        home, copy = self._home(found, broker), self._copy(found, broker)
-        await self._bury(copy)
-        others = [machine for machine in self._machines.all if machine != home]
-        own = {machine: self._group(machine) for machine in others}
+        home, copy = self._home(found, broker), self._machines.copy_of(found, broker)
+        others = [machine for machine in self._machines.all if machine not in (home, copy)]
+        others = [machine for machine in others if self._may_be_lost_with(found, copy, machine)]
+        if not others:
+            self._note(point, is_hit=False)
+            return
         for machine in others:
-            self._arm({machine: machine}, point, machine)
-        is_hit = await self._is_hit(*own)
+            self._arm([(machine, machine)], point, machine)
+        await self._machines.destroy(copy)
+        is_hit = await self._is_hit(*others)
         self._disarm()
-        gone = [machine for machine in others if not self._machines.all[machine].live.is_running]
-        for machine in gone:
+        await self._add_machine()
+        for machine in [each for each in others if not self._machines.all[each].live.is_running]:
             await self._bury(machine)
         self._note(point, is_hit=is_hit)
+
+    def _may_be_lost_with(self, found: Survey, one: str, other: str) -> bool:
+        """Whether no view has both machines: else two of its three members would be lost at once."""
+        for status in found.found.values():
+            standby = status.raw["standby"]
+            members = {display(each) for each in (standby["machine"], *standby["copies"], *standby["witnesses"])}
+            if {one, other} <= members:
+                return False
+        return True
 
     # Parts ---------------------------------------------------------------------------------------------------
 
     def _home(self, found: Survey, broker: str) -> str:
-        return self._machines.machine_of(found.admin[broker])
-
-    def _copy(self, found: Survey, broker: str) -> str:
-        _primary, copy, *_ = found.found[broker].raw["standby"]["copies"]
-        return self._machines.machine_of(copy["address"])
+        """A newcomer is where it was started."""
+        return self._machines.machine_of(found.admin[broker]) if broker in found.admin else broker
 
     def _victim(self, point: Point, found: Survey, broker: str) -> str:
         match point.victim:
             case "broker":
                 return self._home(found, broker)
             case "standby":
-                return self._copy(found, broker)
+                return self._machines.copy_of(found, broker)
             case _:
                 neighbours = sorted(found.found[broker].neighbours) or [broker]
                 return self._home(found, self._rng.choice(neighbours))
@@ -222,12 +237,16 @@ class Crashes:
     def _group(self, machine: str) -> int:
         return self._machines.all[machine].live.group
 
-    def _arm(self, processes: dict[str, str], point: Point, victim: str) -> None:
-        for machine, process in processes.items():
-            file = self._moments / machine
-            unfinished = file.with_suffix(".new")
-            unfinished.write_text(f"{process} {point.message}:{point.when} {self._group(victim)}\n")
-            unfinished.rename(file)
+    def _arm(self, processes: Sequence[tuple[str, str]], point: Point, victim: str) -> None:
+        """Whichever process of these machines comes to the message first kills the victim."""
+        lines: dict[str, list[str]] = {}
+        for machine, process in processes:
+            line = f"{process} {point.message}:{point.when} {self._group(victim)}\n"
+            lines.setdefault(machine, []).append(line)
+        for machine, told in lines.items():
+            unfinished = self._moments / f"{machine}.new"
+            unfinished.write_text("".join(told))
+            unfinished.rename(self._moments / machine)
 
     def _disarm(self) -> None:
         for file in self._moments.iterdir():
@@ -250,6 +269,9 @@ class Crashes:
     async def _bury(self, machine: str) -> None:
         """Delete its folder, and add another machine."""
         await self._machines.destroy(machine)
+        await self._add_machine()
+
+    async def _add_machine(self) -> None:
         self._made += 1
         await self._machines.add_host(f"x{self._made}", self._rng.choice(sorted({*ZONES.values()})))
 
@@ -293,11 +315,11 @@ class Crashes:
             case _:
                 return await self._remove(tree)
 
-    def _planned(self, plan: Plan, brokers: Sequence[str]) -> Operation:
+    def _planned(self, plan: Plan, brokers: Sequence[str], at_stake: Sequence[str] = ()) -> Operation:
         async def carry_out() -> bool:
             return (await self._machines.apply(plan)).complete
 
-        return Operation(brokers, carry_out, plan)
+        return Operation(brokers, carry_out, plan, at_stake)
 
     def _exchange(self, tree: Topology) -> Operation:
         pairs = [(a, b) for a in tree.brokers for b in tree.brokers if a < b and len(tree.path(a, b)) > 2]
@@ -326,7 +348,7 @@ class Crashes:
         self._made += 1
         name, to = f"n{self._made}", self._rng.choice(tree.brokers)
         await self._machines.add_broker(name)
-        return self._planned(add_broker(tree, name, to=to), [name, to])
+        return self._planned(add_broker(tree, name, to=to), [name, to], at_stake=[to])
 
     async def _remove(self, tree: Topology) -> Operation:
         leaver = self._rng.choice([name for name in tree.brokers if tree.is_leaf(name)])
@@ -366,8 +388,8 @@ async def crash_points(points: Sequence[Point], seed: int, place: Path, *, say: 
     machines.moments = moments
     async with machines, Witness(f"standby-crash-points-{seed}") as witness:
         await machines.grow(LINKS, ZONES)
-        for name in ("x1", "x2"):
-            await machines.add_host(name, ZONES[name])
+        for number in range(1, HOSTS + 1):
+            await machines.add_host(f"x{number}", "north")
         await machines.until_whole()
         for name in ("a", "d"):
             addresses = ",".join(machines.client_address(each).removeprefix("pleach://") for each in (name, "b"))

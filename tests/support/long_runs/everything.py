@@ -35,6 +35,7 @@ COLUMNS: dict[str, Callable[[CaseJudgement], int]] = {
 
 
 def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--standby", action="store_true", help="brokers have standbys, and machines are lost for good")
     parser.add_argument("--write", type=Path, metavar="DIRECTORY", help="for the files of failing cases")
     parser.add_argument("--shrink", type=int, metavar="SEED", nargs="?", const=-1, help="cut the case of a seed down")
     parser.add_argument("--file", type=Path, help="run the case of a file")
@@ -44,18 +45,19 @@ def run(options: Namespace) -> int:
     if options.file or options.shrink is not None:
         return _run_one(options)
     by_feature = _ByFeature()
-    runs = SeedRun(_judge, _raised, _name, partial(_replay, options.write), COLUMNS)
+    draw = partial(case_of, standby=options.standby)
+    runs = SeedRun(partial(_judge, draw), partial(_raised, draw), _name, partial(_replay, options), COLUMNS)
     failed = run_seeds([runs], options, by_feature.note)
     say(by_feature.table())
     return 1 if failed else 0
 
 
-def _judge(seed: int) -> CaseJudgement:
-    return judge_case(case_of(seed))
+def _judge(draw: Callable[[int], Case], seed: int) -> CaseJudgement:
+    return judge_case(draw(seed))
 
 
-def _raised(seed: int, flaws: list[str]) -> CaseJudgement:
-    return CaseJudgement(case_of(seed), flaws, Counter({str(Fault.RAISED): 1}))
+def _raised(draw: Callable[[int], Case], seed: int, flaws: list[str]) -> CaseJudgement:
+    return CaseJudgement(draw(seed), flaws, Counter({str(Fault.RAISED): 1}))
 
 
 def _name(judgement: CaseJudgement) -> str:
@@ -63,12 +65,12 @@ def _name(judgement: CaseJudgement) -> str:
     return f"{scenario.routing}/{scenario.ordering}"
 
 
-def _replay(directory: Path | None, judgement: CaseJudgement) -> str:
-    if directory:
-        directory.mkdir(parents=True, exist_ok=True)
-        write_case(judgement.case, directory / f"seed-{judgement.seed}.toml")
-    where = ", ".join(judgement.case.features)
-    return explained(replay_command("everything", judgement.seed), judgement.flaws, where=where)
+def _replay(options: Namespace, judgement: CaseJudgement) -> str:
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        write_case(judgement.case, options.write / f"seed-{judgement.seed}.toml")
+    where, more = ", ".join(judgement.case.features), ["--standby"] if options.standby else []
+    return explained(replay_command("everything", judgement.seed, *more), judgement.flaws, where=where)
 
 
 class _ByFeature:
@@ -89,7 +91,7 @@ class _ByFeature:
 
 
 def _run_one(options: Namespace) -> int:
-    case = read_case(options.file) if options.file else case_of(options.shrink)
+    case = read_case(options.file) if options.file else case_of(options.shrink, standby=options.standby)
     if options.shrink is not None:
         case = shrunk(case, say)
         path = _place(options, case)

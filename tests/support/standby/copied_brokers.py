@@ -107,12 +107,12 @@ def free_port():
 
 
 @contextmanager
-def machines(place):
+def machines(place, *, kind=MachineOf):
     """Machines started in here are gone afterwards, whatever happens."""
     started = []
 
     def start(name, *arguments, **options):
-        started.append(MachineOf(name, place, *arguments, **options))
+        started.append(kind(name, place, *arguments, **options))
         return started[-1]
 
     try:

@@ -3,7 +3,8 @@
 Rule 1: machines that the operator names come first, in that order; then the owner of the broker's key in a ring: it
         comes back where hosts look for it; then neighbours in another zone, other neighbours, other machines in another
         zone, and the rest.
-Rule 2: equals are ordered by a hash of broker and machine, so that not all brokers choose the same ones.
+Rule 2: of equals, those come first that run one broker at most, and then a hash of broker and machine decides: not all
+        brokers should choose the same ones.
 Rule 3: there are few candidates for each copy: a copy on a machine that is no candidate any more moves, and so copies
         follow their broker when the tree changes.
 """
@@ -42,8 +43,12 @@ class Preference(NamedTuple):
 def candidates(broker: Node, own: Machine, known: Iterable[KnownMachine], preference: Preference) -> list[Candidate]:
     """All machines but the broker's own, the best first."""
     others = [each for each in known if each.machine != own]
-    others.sort(key=lambda each: (_rank(each, preference), crc32(f"{broker}/{each.machine}".encode()), each.machine))
+    others.sort(key=lambda each: (_rank(each, preference), len(each.brokers) > 1, _draw(broker, each), each.machine))
     return [Candidate(each.machine, each.address) for each in others]
+
+
+def _draw(broker: Node, each: KnownMachine) -> int:
+    return crc32(f"{broker}/{each.machine}".encode())
 
 
 def best(ranked: Sequence[Candidate], copies: int) -> tuple[Candidate, ...]:

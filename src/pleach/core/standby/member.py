@@ -492,9 +492,15 @@ class StandbyMember:
         candidates = self.timing.candidates(self.candidates, now)
         known = dict.fromkeys([self.machine, *self._members, *(each.machine for each in candidates)])
         self.timing.keep_only(known)
-        live = [each for each in known if each == self.machine or not self.timing.is_silent(each, now)]
+        live = [each for each in known if each == self.machine or self._is_live(each, now)]
         whole = [self.machine, *(each for each in known if leadership.is_whole(each))]
         return Availability(live, whole, candidates, self.config.copies, self._stalled(leadership, now))
+
+    def _is_live(self, machine: Machine, now: float) -> bool:
+        """A member is not taken for dead before `after` has passed; nobody else is taken for live who never answered:
+        of machines that brokers tell each other of, some may be gone for long.
+        """
+        return not self.timing.is_silent(machine, now) and (machine in self._members or machine in self.timing.heard)
 
     def _stalled(self, leadership: Leadership, now: float) -> list[Machine]:
         """Who are behind, and get no further: they are brought up once more, and others beside them."""

@@ -31,6 +31,7 @@ from pleach.net.tls_layer import TlsSide
 from pleach.server.absence import AbsentClients
 from pleach.server.door.audit_log import AuditLog, fresh_id
 from pleach.server.door.operator_door import OperatorDoor
+from pleach.server.http.broker_moves import BrokerMovePages
 from pleach.server.http.caller import Caller, Evidence, Recognise, everybody
 from pleach.server.http.components import ComponentPages
 from pleach.server.http.exchange import HttpExchange
@@ -45,6 +46,7 @@ from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
+from pleach.server.standby.replication import Replication
 from pleach.server.traffic_notes import TrafficNotes
 
 BACKLOG = 1_024  # connections that the system keeps for us; of one more, the client tries again after a second
@@ -91,6 +93,7 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], more: Iterable[Route]
         operations,
         ComponentPages(node.broker, operations),
         TelemetryPages(name, node.endpoint.epoch, features[TrafficNotes]),
+        BrokerMovePages(name, features.get(Replication)),
         FaultPages(node.broker, features.get(InjectedFaults), lambda: node.settings),
     )
     door = features.get(OperatorDoor)

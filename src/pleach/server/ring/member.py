@@ -98,6 +98,11 @@ class RingMember(Feature):
             return None
         return seat_of(self._driver.host, is_leaving=self.stay is Stay.LEAVING)
 
+    def successor(self) -> Node:
+        """The broker that owns this one's key once this one is gone; empty: not known."""
+        successors = self._driver.host.view.successors if self._driver is not None else ()
+        return successors[0].name if successors else ""
+
     # Joining ---------------------------------------------------------------------------------------------------
 
     def begin(self, listens: str, on_ready: Callable[[], None], on_refused: Callable[[], None]) -> None:

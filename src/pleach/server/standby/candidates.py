@@ -1,20 +1,20 @@
-"""Machines for copies of a broker, the best first.
+"""Machines for copies of a broker, the best first (core/standby/candidates.py), among those that are known here.
 
 Rule 1: where the operator names machines, only those.
-Rule 2: else all that are known, in this order: those of preferred brokers (a ring has some), of neighbours in another
-        zone, of other neighbours, others in another zone, all others.
-Rule 3: no more than `CANDIDATES_MAX` are spoken to, besides the members of the view. One that has not answered for
-        `PATIENCE_SECONDS` makes room for the next, and has its turn again when there is no better one.
-Rule 4: a name stands for one machine, that of its newest disk.
+Rule 2: one that has not answered for `PATIENCE_SECONDS` makes room for the next, and has its turn again when there is
+        no better one.
+Rule 3: a name stands for one machine, that of its newest disk.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from pleach.core.messages import HostLocation, Node
 from pleach.core.routing.router import Router
+from pleach.core.standby.candidates import KnownMachine, Preference, best, candidates
 from pleach.core.standby.composition import Candidate
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.views import Machine
@@ -23,7 +23,6 @@ from pleach.server.settings import BrokerSettings
 from pleach.server.standby.links import MemberLinks
 from pleach.server.standby.registers import display, life
 
-CANDIDATES_MAX = 8
 PATIENCE_SECONDS = 10.0
 
 
@@ -35,13 +34,18 @@ class CandidateMachines:
         router: Router,
         links: MemberLinks,
         settings: Callable[[], BrokerSettings],
+        *,
+        owner: Callable[[], Node] = lambda: "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.preferred: Callable[[], Sequence[Node]] = tuple  # names of brokers, the best first
+        """`owner`: the broker that owns this one's key in a ring when this one is gone; empty: there is no ring."""
         self._member = member
         self._directory = directory
         self._router = router
         self._links = links
         self._settings = settings
+        self._owner = owner
+        self._clock = clock
         self._tried: dict[Machine, float] = {}  # since when a machine is spoken to that has not answered
 
     def __call__(self) -> list[Candidate]:
@@ -49,38 +53,30 @@ class CandidateMachines:
         return self._named(standby.at) if standby is not None and standby.at else self._chosen()
 
     def _named(self, addresses: Sequence[str]) -> list[Candidate]:
-        """By the operator; those that have not answered yet are not known."""
-        settings = self._settings()
+        """By the operator; who has not answered yet is known only as a member."""
+        settings, view = self._settings(), self._member.view
         own = (settings.advertise, settings.peer_listen)
-        found = ((address, self._links.machine_at(address)) for address in addresses if address not in own)
-        return [Candidate(machine, address) for address, machine in found if machine]
+        members = {address: machine for machine, address in view.addresses.items()} if view is not None else {}
+        named = [address for address in addresses if address not in own]
+        found = [(self._links.machine_at(address) or members.get(address, ""), address) for address in named]
+        return [Candidate(machine, address) for machine, address in found if machine]
 
     def _chosen(self) -> list[Candidate]:
-        """Rules 2 and 3."""
-        hosts = newest_lives(self._directory.known.hosts)
-        view = self._member.view
-        members = view.members if view is not None else ()
-        ranks = self._ranks(hosts)
-        ranked = sorted((each for each in hosts if each != self._member.machine), key=lambda each: (ranks[each], each))
+        preference = Preference(self._settings().zone, self._router.neighbours, owner=self._owner())
+        ranked = candidates(self._member.broker, self._member.machine, self._known(), preference)
         patient = sorted(ranked, key=self._turn)  # stable: the order of ranks stays
-        taken = {*members, *[each for each in patient if each not in members][:CANDIDATES_MAX]}
-        return [Candidate(machine, hosts[machine].address) for machine in ranked if machine in taken]
+        return list(best(patient, self._member.config.copies))
 
-    def _ranks(self, hosts: Mapping[Machine, HostLocation]) -> dict[Machine, int]:
-        brokers, zone = self._directory.known.brokers, self._settings().zone
-        preferred = [brokers[name].machine for name in self.preferred() if name in brokers]
-        near = {brokers[name].machine for name in self._router.neighbours if name in brokers}
-        others = len(preferred)
-        return {
-            machine: preferred.index(machine)
-            if machine in preferred
-            else others + 2 * (machine not in near) + (not zone or host.zone == zone)
-            for machine, host in hosts.items()
-        }
+    def _known(self) -> list[KnownMachine]:
+        running: defaultdict[Machine, list[Node]] = defaultdict(list)
+        for name, place in sorted(self._directory.known.brokers.items()):
+            running[place.machine].append(name)
+        hosts = newest_lives(self._directory.known.hosts)
+        return [KnownMachine(each, host.address, host.zone, tuple(running[each])) for each, host in hosts.items()]
 
-    def _turn(self, machine: Machine) -> int:
+    def _turn(self, candidate: Candidate) -> int:
         """How often a machine has been waited for in vain."""
-        now = time.monotonic()
+        machine, now = candidate.machine, self._clock()
         heard = self._member.heard.get(machine)
         if heard is not None and now - heard < PATIENCE_SECONDS:
             self._tried.pop(machine, None)
@@ -89,7 +85,7 @@ class CandidateMachines:
 
 
 def newest_lives(hosts: Mapping[Machine, HostLocation]) -> dict[Machine, HostLocation]:
-    """Rule 4."""
+    """Rule 3."""
     newest: dict[Node, Machine] = {}
     for machine in hosts:
         name = display(machine)

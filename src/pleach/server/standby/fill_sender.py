@@ -15,14 +15,14 @@ from collections.abc import Callable
 
 from pleach.core.messages import Node
 from pleach.core.standby.positions import Position
-from pleach.core.standby.views import Machine
+from pleach.core.standby.views import Machine, ViewNumber
 from pleach.errors import StoreError
 from pleach.server.bugs import watched
 from pleach.server.committer import DiskThread
 from pleach.server.fill import Fill
 from pleach.server.standby.messages import AnyFillMessage, BrokerFiles, FillBegin, FillEnd, FillId, FillPart
 
-UNTAKEN_MAX = 8  # chunks, of 1 MB at most, about
+UNTAKEN_MAX = 8  # chunks (server/fill.py)
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +31,15 @@ class FillSender:
     def __init__(
         self,
         broker: Node,
-        number: FillId,
+        fill: FillId,
         disk: DiskThread,
         *,
+        view: Callable[[], ViewNumber],
         send: Callable[[AnyFillMessage], None],
         on_failed: Callable[[], None],
     ) -> None:
-        self.number = number
+        """`view`: the number of the newest one."""
+        self.fill_id = fill
         self.sent = 0  # chunks
         self.taken = 0
         self.sent_bytes = 0
@@ -45,9 +47,10 @@ class FillSender:
         self.is_over = False
         self._broker = broker
         self._disk = disk
+        self._view = view
         self._send = send
         self._on_failed = on_failed
-        self._fill: Fill | None = None
+        self._source: Fill | None = None
         self._is_reading = False
 
     def begin(self, files: BrokerFiles) -> None:
@@ -64,25 +67,25 @@ class FillSender:
         """It is given up, or has reached its end."""
         self.is_over = True
 
-    def note_taken(self, number: int) -> None:
-        self.taken = max(self.taken, number)
+    def note_taken(self, chunk: int) -> None:
+        self.taken = max(self.taken, chunk)
         self._pump()
 
     def _begun(self, fill: Fill, files: BrokerFiles) -> None:
         if self.is_over:
             return
-        self._fill, self.is_begun, self._is_reading = fill, True, False
-        self._send(FillBegin(self._broker, self.number, files))
+        self._source, self.is_begun, self._is_reading = fill, True, False
+        self._send(FillBegin(self._broker, self._view(), self.fill_id, files))
         self._pump()
 
     def _pump(self) -> None:
-        fill = self._fill
-        if fill is None or self._is_reading or self.is_over or self.sent - self.taken >= UNTAKEN_MAX:
+        source = self._source
+        if source is None or self._is_reading or self.is_over or self.sent - self.taken >= UNTAKEN_MAX:
             return
         loop = asyncio.get_running_loop()
 
         def read() -> None:
-            chunk = fill.next_chunk()
+            chunk = source.next_chunk()
             loop.call_soon_threadsafe(self._pass_on, chunk, self._disk.store.position)
 
         self._read(read)
@@ -104,12 +107,12 @@ class FillSender:
         if self.is_over:
             return
         if chunk is None:
-            self._send(FillEnd(self._broker, self.number, position))
+            self._send(FillEnd(self._broker, self._view(), self.fill_id, position))
             self.end()
             return
         self.sent += 1
         self.sent_bytes += len(chunk)
-        self._send(FillPart(self._broker, self.number, self.sent, chunk))
+        self._send(FillPart(self._broker, self._view(), self.fill_id, self.sent, chunk))
         self._pump()
 
 

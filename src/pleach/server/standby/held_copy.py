@@ -19,12 +19,13 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.core.standby.effects import Depose, Discard, MemberEffect, Promote, StoreRecord
 from pleach.core.standby.member import StandbyMember
-from pleach.core.standby.messages import Append, Ask
+from pleach.core.standby.messages import Append
 from pleach.core.standby.views import Machine, View
 from pleach.disk.private_files import make_private_folder
-from pleach.errors import StoreError
+from pleach.errors import SettingsError, StoreError
 from pleach.server.bugs import watched
 from pleach.server.standby.driving import MemberDriver
+from pleach.server.standby.launch_settings import addresses_in, decode_settings
 from pleach.server.standby.links import MemberLinks
 from pleach.server.standby.messages import (
     REASON_LENGTH_MAX,
@@ -53,6 +54,7 @@ from pleach.server.standby.replica_writer import (
 DATA, FILES = "data", "files"
 WAITING_BYTES_MAX = 16 * 1_048_576  # for a replica's disk: then nothing more is read
 UNHEARD_SECONDS_MAX = 60.0  # then a primary is forgotten that has sent neither a view nor a copy
+ALARM_PATIENCE = 0.5  # of the silence that counts as death
 UNUSED_SECONDS_MAX = 600.0  # then a copy is deleted that is in no view and gets no records
 
 log = logging.getLogger(__name__)
@@ -122,10 +124,16 @@ class HeldCopy:
         self._broker = broker
         self._source: Machine = ""  # where records and chunks come from
         self._is_paused = False  # the source is not read from
+        self._met_at = self.driver.now  # when something came
         self._used_at = time.monotonic()  # when something came for the replica
-        self._writer = writer
+        self._writer: ReplicaWriter | None = None
         if writer is not None:
-            writer.on_report = self._reported
+            self._adopt(writer)
+
+    def _adopt(self, writer: ReplicaWriter) -> None:
+        self._writer = writer
+        writer.on_report = self._reported
+        writer.may_end = lambda end: self.member.takes_fill_of(self._source, end.number)
 
     @property
     def member(self) -> StandbyMember:
@@ -134,19 +142,12 @@ class HeldCopy:
     # Messages ------------------------------------------------------------------------------------------------
 
     def received(self, machine: Machine, message: BetweenMachines) -> None:
+        self._met_at = self.driver.now
         match message:
-            case FillBegin(files=files):
-                if self._may_fill(machine):
+            case FillBegin() | FillPart() | FillEnd() | SendFiles():
+                if self.member.takes_fill_of(machine, message.number):
                     self._source = machine
-                    self._keep(files)
-                    self._write(message)
-            case FillPart() | FillEnd():
-                if self._may_fill(machine):
-                    self._source = machine
-                    self._write(message)
-            case SendFiles(files=files):
-                if self._may_fill(machine):
-                    self._keep(files)
+                    self._take(message)
             case FillTaken() | FillRefused() | HostIsHere():
                 pass  # for a primary
             case _:
@@ -157,9 +158,18 @@ class HeldCopy:
     def lost(self, machine: Machine) -> None:
         """Members say again what matters."""
 
-    def _may_fill(self, machine: Machine) -> bool:
-        """From the primary; or from anyone, where no view is known."""
-        return self.member.view is None or self.member.view.primary == machine
+    def begin(self) -> None:
+        """It was opened while others took it for one that takes what they send: let them begin anew."""
+        view = self.member.view
+        if view is not None and view.primary != self.member.machine:
+            refusal = FillRefused(self._broker, self.member.number, 0, "its process has begun to take it only now")
+            self.driver.send(view.primary, refusal)
+
+    def _take(self, message: FillBegin | FillPart | FillEnd | SendFiles) -> None:
+        if isinstance(message, FillBegin | SendFiles):
+            self._keep(message.files)
+        if not isinstance(message, SendFiles):
+            self._write(message)
 
     def _keep(self, files: BrokerFiles) -> None:
         if files == self.files:
@@ -170,12 +180,22 @@ class HeldCopy:
         except StoreError as error:
             log.error("what %s needs to run here is not kept: %s", self._broker, error)  # noqa: TRY400
 
+    @property
+    def client_address(self) -> str:
+        """Where the primary listens for clients, by the settings that it has sent; empty: they do not tell."""
+        try:
+            settings = decode_settings(self.files.settings, "the broker's files") if self.files is not None else None
+        except SettingsError:
+            return ""
+        address = addresses_in(settings).client if settings is not None else ""
+        return "" if address.endswith(":0") else address
+
     # The replica ---------------------------------------------------------------------------------------------
 
     def _write(self, job: Job) -> None:
         if self._writer is None:
-            self._writer = ReplicaWriter(self.place.data, self._broker)
-            self._writer.on_report = self._reported
+            self._adopt(ReplicaWriter(self.place.data, self._broker))
+            assert self._writer is not None
         self._used_at = time.monotonic()
         self._writer.add(job)
         if self._writer.waiting_bytes > WAITING_BYTES_MAX:  # rule 1; it may have come by another connection
@@ -194,13 +214,13 @@ class HeldCopy:
         match report:
             case Stored(position):
                 perform(member.stored(position))
-            case Strayed(position):
-                member.position = position
-                perform(member.lost_track())
-            case ChunkTaken(fill, number):
-                self.driver.send(self._source, FillTaken(self._broker, fill, number))
+            case Strayed(needs_fill):
+                perform(member.lost_track(needs_fill=needs_fill))
+            case ChunkTaken(fill, chunk):
+                self.driver.send(self._source, FillTaken(self._broker, member.number, fill, chunk))
             case FillEnded(fill, reason) if reason:
-                self.driver.send(self._source, FillRefused(self._broker, fill, reason[:REASON_LENGTH_MAX]))
+                refusal = FillRefused(self._broker, member.number, fill, reason[:REASON_LENGTH_MAX])
+                self.driver.send(self._source, refusal)
             case FillEnded():
                 log.info("there is a copy of %s here", self._broker)
             case WriterFailed(reason):
@@ -244,18 +264,10 @@ class HeldCopy:
         if view is not None and self._holder.links.is_paused(view.primary):
             return  # rule 1
         self.driver.tick()
-        if self.member.is_primary:
-            self._ask_who_leads()
         idle = time.monotonic() - self._used_at
         if idle > UNUSED_SECONDS_MAX and self._writer is not None and not self._is_member:
             self.member.position = None
             watched(self._discard())
-
-    def _ask_who_leads(self) -> None:
-        """It was the primary, and was overtaken by another one, or its process would run the broker."""
-        for machine in self.member.register.view.members if self.member.register else ():
-            if machine != self.member.machine:
-                self.driver.send(machine, Ask(self._broker, self.member.number))
 
     @property
     def _is_member(self) -> bool:
@@ -267,15 +279,18 @@ class HeldCopy:
         """Whether there is nothing of this broker but the voice of a primary, long ago."""
         if self.member.register is not None or self._writer is not None:
             return False
-        return self.driver.now - max(self.member.heard.values(), default=0.0) > UNHEARD_SECONDS_MAX
+        return self.driver.now - self._met_at > UNHEARD_SECONDS_MAX
+
+    @property
+    def may_be_promoted(self) -> bool:
+        """Whether this machine could run the broker from the copy that it has."""
+        return self.member.is_standby and self.member.position is not None
 
     @property
     def is_alarmed(self) -> bool:
         """Whether this machine may have to run the broker soon."""
-        member, view = self.member, self.member.view
-        if view is None or not member.is_standby or member.position is None:
-            return False
-        return self.driver.now - member.heard.get(view.primary, self.driver.now) > member.config.after / 2
+        is_silent = self.member.timing.is_primary_silent(self.driver.now, patience=ALARM_PATIENCE)
+        return self.may_be_promoted and is_silent
 
     def status(self) -> dict[str, object]:
         member, view = self.member, self.member.view

@@ -17,27 +17,28 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pleach.core.messages import Node
 from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import Alive, ViewInstalled
 from pleach.core.standby.views import Machine, Register, View
-from pleach.errors import PromotionError, StoreError
+from pleach.errors import PleachError, PromotionError, StoreError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.enquiry import Whereabouts
 from pleach.server.bugs import watched
 from pleach.server.links import Port
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
-from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillBegin, HostIsHere
+from pleach.server.standby.messages import BetweenMachines, BrokerFiles, HostIsHere
 from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
 from pleach.server.standby.replica_writer import ReplicaWriter
 
 HELD_MAX = 1_000  # members
-LAUNCH_SECONDS_MAX = 10.0  # until the process of a promoted broker speaks
+LAUNCH_SECONDS_MAX = 120.0  # until a broker that was promoted here speaks: it may have much to read
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +67,13 @@ class Launcher(Protocol):
     async def stop(self) -> None: ...
 
 
-class Launching(NamedTuple):
+@dataclass
+class Launching:
     """A broker whose process is being started: the view in which it was promoted, and how long it may take."""
 
     view: View
     until: float
+    process: int = 0  # its id, once it is there
 
 
 class StandbyHost(MachineHost):
@@ -123,10 +126,16 @@ class StandbyHost(MachineHost):
             shutil.rmtree(place.folder, ignore_errors=True)  # a copy that was not finished, and is in no view
         elif is_primary and broker != self._own:
             self._elsewhere[broker] = "it was promoted here"
-            self._launcher.resume(broker)
+            self._resume(broker)
         else:
             self._elsewhere[broker] = "it is being opened"
             self._start(self._open(broker, place, register))
+
+    def _resume(self, broker: Node) -> None:
+        try:
+            self._launcher.resume(broker)
+        except PleachError as error:
+            self._cannot_run(broker, str(error))
 
     async def _open(self, broker: Node, place: CopyPlace, register: Register | None) -> None:
         writer = ReplicaWriter(place.data, broker) if place.data.is_dir() else None
@@ -136,7 +145,9 @@ class StandbyHost(MachineHost):
             self.failed(broker, str(error))
             return
         held = self._hold(place, self._member(broker, register=register, position=position), writer)
-        held.driver.perform(held.member.lost_track())  # what has come meanwhile was not taken
+        held.begin()
+        if held.member.is_primary:
+            held.member.cannot_lead()  # or it would be run
 
     def _member(self, broker: Node, **known: Any) -> StandbyMember:
         return StandbyMember(self._machine, broker, self._config(), now=time.monotonic(), **known)
@@ -152,7 +163,9 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
-        is_first = isinstance(message, Alive | ViewInstalled | FillBegin)
+        if broker == self.links.own.name != self._own and broker not in self._elsewhere:
+            self.failed(broker, "a machine without a broker cannot be called like one: give it another name")
+        is_first = isinstance(message, Alive | ViewInstalled)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
         return self._hold(self._place(broker), self._member(broker))
@@ -175,10 +188,21 @@ class StandbyHost(MachineHost):
         if broker == self._own:
             self._on_own_promoted(view)
         elif held.files is None:
-            log.error("%s cannot run here: its settings have not come", broker)
+            self._cannot_run(broker, "its settings have not come")
         else:
-            self._launching[broker] = Launching(view, time.monotonic() + LAUNCH_SECONDS_MAX)
-            self._launcher.launch(broker, held.files)
+            try:
+                self._launcher.launch(broker, held.files)
+            except PleachError as error:
+                self._cannot_run(broker, str(error))
+            else:
+                self._launching[broker] = Launching(view, time.monotonic() + LAUNCH_SECONDS_MAX)
+
+    def _cannot_run(self, broker: Node, reason: str) -> None:
+        """Nobody says that the primary is alive, and this machine votes for another one."""
+        log.critical("%s cannot run here: %s", broker, reason)
+        self._elsewhere[broker] = reason
+        place = self._place(broker)
+        self._start(self._open(broker, place, place.register.load()))
 
     def ended(self, broker: Node) -> None:
         """The process of a broker that was promoted here has ended: another machine runs it, or it has left."""
@@ -238,8 +262,8 @@ class StandbyHost(MachineHost):
             held.tick()
             if held.is_forgettable and held.member.broker in self._held:
                 self._let_go(held.member.broker)
-        if any(held.is_alarmed for held in self._held.values()):
-            self._launcher.prepare()
+        if any(held.may_be_promoted for held in self._held.values()):
+            self._launcher.prepare()  # half a second of work, which nobody should have to wait for then
         else:
             self._launcher.relax()
 
@@ -259,20 +283,27 @@ class StandbyHost(MachineHost):
             register = self._place(broker).register.load()
             number = register.view.number if register is not None else 0
             return Whereabouts(number, is_there=True, address=places.client if port is Port.CLIENTS else places.peer)
-        view = self._held[broker].member.view if broker in self._held else None
-        if view is None or view.primary == self._machine or port is Port.CLIENTS:
+        held = self._held.get(broker)
+        view = held.member.view if held is not None else None
+        if held is None or view is None or view.primary == self._machine:
             return None
+        if port is Port.CLIENTS:
+            return Whereabouts(view.number, is_there=True, address=held.client_address)
         return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:
         """Rule 2."""
-        now = time.monotonic()
-        for broker, (view, until) in list(self._launching.items()):
+        running = self._launcher.running
+        for broker, launching in list(self._launching.items()):
+            view, process = launching.view, running.get(broker, 0)
+            has_ended = launching.process not in (0, process)
+            launching.process = launching.process or process
+            if has_ended or time.monotonic() > launching.until:
+                del self._launching[broker]  # let another machine try
+                continue
             for machine in view.members:
                 if machine != self._machine:
                     self.links.send(broker, machine, view.addresses.get(machine, ""), Alive(broker, view.number))
-            if now > until:
-                del self._launching[broker]
 
     def status(self) -> dict[str, object]:
         """Which machine this is, what it holds, and what it runs for others."""

@@ -1,7 +1,8 @@
 """What the operators' port of a machine says and does about the copies that it holds; also where no broker runs.
 
 GET  /standby                              the brokers that this machine holds copies of, or runs
-POST /standby/promote {"broker": "b"}      run b here, from the copy: the operator says that its machine is lost
+POST /standby/promote {"broker": "b"}      run b here, from the copy: the operator says that its other machines are
+                                           lost. Where b runs already, it goes on without them
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pleach.server.http.server import HOST_REMEDY, AdminServer
 from pleach.server.links import Port
 from pleach.server.settings import BrokerSettings, host_names
 from pleach.server.standby.host import StandbyHost
+from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
 
 
 class PromoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,19 +37,25 @@ class PromoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StandbyPages:
-    def __init__(self, host: StandbyHost) -> None:
+    def __init__(self, host: MachineHost, seat: PrimarySeat | None = None) -> None:
+        """`seat`: of the broker that this process runs, if it runs one."""
         self._host = host
+        self._seat = seat
 
     @property
     def routes(self) -> Sequence[Route]:
         return (
-            reads("/standby", shown(lambda: json_page(HTTPStatus.OK, self._host.status()))),
+            reads("/standby", shown(lambda: json_page(HTTPStatus.OK, self._status()))),
             posts("/standby/promote", Verb.REMOVE, posted(PromoteBody, self._promote)),
         )
 
+    def _status(self) -> dict[str, object]:
+        return {**self._host.status(), "leads": self._seat.status() if self._seat is not None else {}}
+
     async def _promote(self, body: PromoteBody) -> HttpResponse:
+        is_own = self._seat is not None and self._seat.member.broker == body.broker
         try:
-            view = self._host.decree(body.broker)
+            view = self._seat.decree() if self._seat is not None and is_own else self._host.decree(body.broker)
         except PleachError as error:
             return failure(HTTPStatus.CONFLICT, "see GET /standby for what is here", str(error))
         return json_page(HTTPStatus.OK, {"broker": body.broker, "view": view.number})

@@ -7,7 +7,8 @@ Rule 1: such a broker is one like any other: it has its own ports, which it keep
 Rule 2: while the broker's register on this disk names this machine as the primary, its process is kept running: it is
         started again however it ended. After that it is not, and the host is told why.
 Rule 3: a process of an earlier life of the host is found by the lock of its store, and counts as this host's again.
-Rule 4: while a primary is silent, a process is loaded already, and waits to be told which broker it is.
+Rule 4: while this machine has a copy that may be promoted, a process is loaded already, and waits to be told which
+        broker it is.
 Rule 5: when the host stops in good order, so do its brokers.
 """
 
@@ -157,7 +158,7 @@ class BrokerLauncher:
             self._spare = asyncio.create_task(_loaded())
 
     def relax(self) -> None:
-        """No primary is silent any more."""
+        """No broker may be promoted here any more."""
         if self._spare is not None:
             spare, self._spare = self._spare, None
             task = watched(_dismissed(spare))

@@ -2,7 +2,7 @@
 
 primary ── FillBegin, FillPart …, FillEnd ───▶ copy      copy ── FillTaken, FillRefused ──▶ primary
 primary ── SendFiles ────────────────────────▶ copy      when the broker's settings or certificate have changed
-host ───── HostIsHere ───────────────────────▶ a process that runs a broker, which tells the others
+host ───── HostIsHere ───────────────────────▶ a process that runs a broker, which tells the others; or its host
 
 Records that are committed during a fill travel as `Append` in between, in the order of sending: each chunk was read
 after the records before it, and before those after it.
@@ -17,6 +17,7 @@ import msgspec
 from pleach.core.messages.base import NetworkAddress, Node
 from pleach.core.standby.messages import StandbyMessage
 from pleach.core.standby.positions import Position
+from pleach.core.standby.views import Machine, ViewNumber
 from pleach.errors import StandbyMessageError
 
 FILE_BYTES_MAX = 1_048_576
@@ -41,6 +42,7 @@ class FillMessage(msgspec.Struct, frozen=True, array_like=True):
     """Base of these messages."""
 
     broker: Node
+    number: ViewNumber  # of the newest view that the sender knows; 0: none
 
 
 class FillBegin(FillMessage, frozen=True, tag=32):
@@ -52,7 +54,7 @@ class FillPart(FillMessage, frozen=True, tag=33):
     """A chunk (server/fill.py)."""
 
     fill: FillId
-    number: ChunkNumber  # from 1
+    chunk: ChunkNumber  # from 1
     data: bytes
 
 
@@ -62,14 +64,14 @@ class FillEnd(FillMessage, frozen=True, tag=34):
 
 
 class FillTaken(FillMessage, frozen=True, tag=35):
-    """All chunks up to this number were taken: the primary keeps a bound on those that were not."""
+    """All chunks up to this one were taken: the primary keeps a bound on those that were not."""
 
     fill: FillId
-    number: ChunkNumber
+    chunk: ChunkNumber
 
 
 class FillRefused(FillMessage, frozen=True, tag=36):
-    """The fill has ended without a replica."""
+    """The fill has ended without a replica; fill 0: whatever was under way was not taken, as its receiver is new."""
 
     fill: FillId
     reason: Annotated[str, msgspec.Meta(max_length=REASON_LENGTH_MAX)]
@@ -83,8 +85,10 @@ class HostIsHere(FillMessage, frozen=True, tag=38):
     """A machine that runs no broker may hold copies. `broker`: the name of its process."""
 
     since: Number
+    machine: Machine
     address: NetworkAddress
     zone: Node = ""
+    client: NetworkAddress = ""  # where clients ask for brokers
 
 
 AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere

@@ -10,6 +10,7 @@ Rule 2: it may be deposed at any time; the process ends the broker then, or does
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -19,6 +20,7 @@ from pleach.core.standby.effects import Depose, MemberEffect
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View
+from pleach.errors import PromotionError
 from pleach.net.enquiry import Whereabouts
 from pleach.server.links import Port
 from pleach.server.standby.driving import MemberDriver
@@ -29,6 +31,8 @@ from pleach.server.standby.registers import RegisterFile
 from pleach.server.store import Store, new_run
 
 DISSOLVED_TIMES = 5  # it is said so often, since a message may be lost
+
+log = logging.getLogger(__name__)
 
 
 class PrimaryRole(Protocol):
@@ -58,6 +62,13 @@ class MachineHost:
         """For operators."""
         return {}
 
+    def decree(self, broker: Node) -> View:
+        """An operator says that the machine of a broker is lost, and that this one shall run it.
+
+        Raises PromotionError where this machine cannot.
+        """
+        raise PromotionError(f"no copy of {broker} is held by this process: ask its host, at {self.address}")
+
     def locate(self, broker: Node, port: Port) -> Whereabouts | None:
         """Where a broker is, for whoever asks at this port."""
         return None
@@ -85,6 +96,7 @@ class PrimarySeat:
         self.role: PrimaryRole | None = None
         self.driver = MemberDriver(member, register, links, perform=self._perform, on_failed=on_failed)
         self.on_deposed = on_deposed
+        self._has_left = False
         self._loop = asyncio.get_running_loop()
         links.attach(member.broker, self)
 
@@ -113,6 +125,8 @@ class PrimarySeat:
     # The member ----------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
+        if self._has_left:
+            return
         if self.role is not None:
             self.role.before_member_tick()
         self.driver.tick()
@@ -124,6 +138,8 @@ class PrimarySeat:
             self.on_deposed(effect.view)
 
     def received(self, machine: Machine, message: BetweenMachines) -> None:
+        if self._has_left:
+            return  # an answer would tell the view again
         if self.role is not None:
             self.role.received(machine, message)
         elif not isinstance(message, FillMessage):
@@ -133,13 +149,34 @@ class PrimarySeat:
         if self.role is not None:
             self.role.lost(machine)
 
-    def meet_host(self, machine: Machine, here: HostIsHere) -> None:
+    def meet_host(self, here: HostIsHere) -> None:
         """A machine that runs no broker may hold copies."""
         if self.role is not None:
-            self.role.meet_host(machine, HostLocation(here.since, here.address, here.zone))
+            self.role.meet_host(here.machine, HostLocation(here.since, here.address, here.zone, here.client))
+
+    def decree(self) -> View:
+        """An operator says that the other machines of the view are lost for good: go on without them.
+
+        Raises PromotionError where that is not for an operator to say.
+        """
+        member, now = self.member, self.driver.now
+        if self.role is None or member.leadership is None:
+            raise PromotionError(f"{member.broker} is being started here")
+        if not member.lacks_majority(now):
+            raise PromotionError(f"{member.broker} runs here, and enough of its machines answer: they choose others")
+        log.warning("an operator says that the other machines of %s are lost", member.broker)
+        self.driver.perform(member.decree(now))
+        assert member.view is not None
+        return member.view
+
+    def status(self) -> dict[str, object]:
+        """For operators: as whom this process leads."""
+        member = self.member
+        return {member.broker: {"view": member.number, "lacks_majority": member.lacks_majority(self.driver.now)}}
 
     async def dissolve(self) -> None:
         """The broker has left the network for good."""
+        self._has_left = True
         for _ in range(DISSOLVED_TIMES):
             self.driver.perform(self.member.dissolve())
             await asyncio.sleep(self.member.config.after / DISSOLVED_TIMES)

@@ -44,14 +44,14 @@ class Stored(NamedTuple):
 
 
 class Strayed(NamedTuple):
-    """A record does not follow what is there."""
+    """A record does not follow what is there; `needs_fill`: or cannot be applied to it."""
 
-    position: Position | None
+    needs_fill: bool
 
 
 class ChunkTaken(NamedTuple):
     fill: FillId
-    number: int
+    chunk: int
 
 
 class FillEnded(NamedTuple):
@@ -73,6 +73,7 @@ Report: TypeAlias = Stored | Strayed | ChunkTaken | FillEnded | WriterFailed
 class ReplicaWriter:
     def __init__(self, folder: Path, broker: Node) -> None:
         self.on_report: Callable[[Report], None] = lambda _: None  # called in the event loop
+        self.may_end: Callable[[FillEnd], bool] = lambda _: True  # asked in the thread, before a new copy counts
         self.waiting_bytes = 0
         self.is_closed = False
         self._folder = folder
@@ -117,6 +118,8 @@ class ReplicaWriter:
 
     async def close(self) -> None:
         """What is being written is finished, and what waits is dropped."""
+        if self.is_closed:
+            return
         self.is_closed = True
         self._jobs.clear()
         if self._working is not None:
@@ -159,10 +162,10 @@ class ReplicaWriter:
                 yield from self._store([job for job in jobs if isinstance(job, StoreRecord)])
             case FillBegin(fill=fill):
                 self._begin_fill(fill)
-            case FillPart(fill=fill, number=number, data=data):
-                yield from self._take(fill, number, data)
-            case FillEnd(fill=fill, position=position):
-                yield from self._end_fill(fill, position)
+            case FillPart(fill=fill, chunk=chunk, data=data):
+                yield from self._take(fill, chunk, data)
+            case FillEnd() as end:
+                yield from self._end_fill(end)
 
     def _store(self, records: Sequence[StoreRecord]) -> Iterator[Report]:
         replica = self._opened
@@ -185,35 +188,39 @@ class ReplicaWriter:
         elif now - self._strayed_at >= STRAYED_SECONDS:
             self._strayed_at = now
             log.info("the copy of %s is elsewhere: %s", self._broker, error)
-            yield Strayed(replica.position if isinstance(error, AstrayError) else None)
+            yield Strayed(needs_fill=not isinstance(error, AstrayError))
 
     def _begin_fill(self, fill: FillId) -> None:
         self._fill, self._strayed_at = fill, 0.0
         self._opened.begin_fill()
 
-    def _take(self, fill: FillId, number: int, chunk: bytes) -> Iterator[Report]:
+    def _take(self, fill: FillId, chunk: int, data: bytes) -> Iterator[Report]:
         if fill != self._fill:
             yield from self._refuse(fill)
             return
         try:
-            self._opened.take(chunk)
+            self._opened.take(data)
         except (AstrayError, RecordError) as error:
             yield self._drop_fill(error)
             return
-        yield ChunkTaken(fill, number)
+        yield ChunkTaken(fill, chunk)
 
-    def _end_fill(self, fill: FillId, position: Position) -> Iterator[Report]:
+    def _end_fill(self, end: FillEnd) -> Iterator[Report]:
+        fill = end.fill
         if fill != self._fill:
             yield from self._refuse(fill)
             return
+        if not self.may_end(end):
+            yield self._drop_fill(AstrayError("another machine has become the primary meanwhile"))
+            return
         try:
-            self._opened.end_fill(position)
+            self._opened.end_fill(end.position)
         except (AstrayError, RecordError, StoreFullError) as error:
             yield self._drop_fill(error)
             return
         self._fill = 0
         yield FillEnded(fill)
-        yield Stored(position)
+        yield Stored(end.position)
 
     def _drop_fill(self, error: StoreError) -> FillEnded:
         fill, self._fill = self._fill, 0

@@ -20,13 +20,14 @@ from typing import TypeAlias
 
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import HostLocation
-from pleach.core.standby.composition import COPIES_MIN, Candidate
+from pleach.core.standby.composition import Candidate
 from pleach.core.standby.effects import CatchUp, Confirm, Depose, Discard, MemberEffect, Serve
 from pleach.core.standby.leadership import NOT_CAUGHT_UP
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View, ViewNumber
+from pleach.errors import PromotionError
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.links import Port
 from pleach.server.metrics import MetricSample
@@ -40,11 +41,14 @@ from pleach.server.standby.messages import (
     FillTaken,
     SendFiles,
 )
+from pleach.server.standby.moving import BrokerMove
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.record_log import Lag, LoggedRecord
 from pleach.server.standby.registers import display
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 2.0  # times what counts as silence: then clients that come are told why they have to wait
 
 Announce: TypeAlias = Callable[[Machine, HostLocation], None]
 
@@ -65,6 +69,7 @@ class Replication(Feature):
         self._followers: dict[Machine, Follower] = {}
         self._is_whole = False  # all copies had what this primary had when it began
         self._is_serving = False
+        self._move: BrokerMove | None = None  # to another machine, as an operator has asked
         self._note_view()
         seat.role = self
 
@@ -76,14 +81,36 @@ class Replication(Feature):
 
     def start(self) -> None:
         """The process listens."""
-        address = self._seat.host.address or self._directory.places.peer
-        self.meet_host(self.member.machine, HostLocation(time.time_ns(), address, self._zone))
+        self.meet_host(self.member.machine, HostLocation(time.time_ns(), self._address, self._zone))
         self._driver.perform(self.member.lead(self._seat.base, self._seat.run))
         self._written(self._disk.store.position)
 
     def before_member_tick(self) -> None:
-        self.member.candidates = tuple(self._candidates())
+        usual, now = self._candidates(), self._driver.now
+        others = self._move.candidates(usual, now) if self._move is not None else usual
+        own = Candidate(self.member.machine, self._address)  # which may be another one after a restart
+        self.member.candidates = (own, *others) if others else ()
         self._note_view()
+        if self._move is not None:
+            self._driver.perform(self._move.effects(now))
+
+    def move_to(self, to: str) -> None:
+        """Move the broker to the machine whose host process is called so, or listens there. Raises PromotionError."""
+        hosts = {display(machine): host.address for machine, host in self._directory.known.hosts.items()}
+        hosts |= {display(each.machine): each.address for each in self.member.candidates}
+        address = hosts.get(to, to if ":" in to else "")
+        if not address:
+            raise PromotionError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")
+        if address == self._address:
+            raise PromotionError(f"{self._name} runs there already")
+        if not self._is_serving:
+            raise PromotionError(f"{self._name} {self._why_not_serving()}: it cannot be moved before that")
+        self._move = BrokerMove(address, self.member, self._seat.links.machine_at, self._driver.now)
+
+    @property
+    def _address(self) -> str:
+        """Of this machine's host process."""
+        return self._seat.host.address or self._directory.places.peer
 
     def meet_host(self, machine: Machine, host: HostLocation) -> None:
         """A machine may hold copies."""
@@ -122,7 +149,7 @@ class Replication(Feature):
         view = self.member.view
         if self.member.is_primary:
             self._directory.view = view
-        if self._is_serving or not self._is_whole or view is None or len(view.copies) < COPIES_MIN:
+        if self._is_serving or not self._is_whole or view is None or not view.may_have_clients:
             return
         self._is_serving = True
         log.info("view %d: %s; clients are let in", view.number, _told(view))
@@ -168,12 +195,13 @@ class Replication(Feature):
             self.member.lost_touch(machine)
 
         log.info("%s gets a copy of all that %s has", display(machine), self._name)
-        fill = FillSender(self._name, time.time_ns(), self._disk, send=send, on_failed=failed)
+        number = time.time_ns()
+        fill = FillSender(self._name, number, self._disk, view=lambda: self.member.number, send=send, on_failed=failed)
         self._followers[machine] = Follower(machine, fill)
         fill.begin(self._seat.files())
 
     def _send_files(self, machine: Machine) -> None:
-        self._driver.send(machine, SendFiles(self._name, self._seat.files()))
+        self._driver.send(machine, SendFiles(self._name, self.member.number, self._seat.files()))
 
     def _end_followers(self) -> None:
         for follower in self._followers.values():
@@ -184,12 +212,13 @@ class Replication(Feature):
 
     def received(self, machine: Machine, message: BetweenMachines) -> None:
         match message:
-            case FillTaken(fill=fill, number=number):
+            case FillTaken(fill=fill, chunk=chunk):
                 if (sender := self._fill_to(machine, fill)) is not None:
-                    sender.note_taken(number)
+                    sender.note_taken(chunk)
+                    self.member.filling(machine, self._driver.now)
             case FillRefused(fill=fill, reason=reason):
-                if self._fill_to(machine, fill) is not None:
-                    log.warning("%s did not take a copy of %s: %s", display(machine), self._name, reason)
+                if fill == 0 or self._fill_to(machine, fill) is not None:
+                    log.warning("%s has not taken what %s sent: %s", display(machine), self._name, reason)
                     self.lost(machine)
             case FillMessage():
                 pass  # for copies
@@ -203,16 +232,18 @@ class Replication(Feature):
             self._followers.pop(machine).end()
         self.member.lost_touch(machine)
 
-    def _fill_to(self, machine: Machine, number: int) -> FillSender | None:
+    def _fill_to(self, machine: Machine, fill: int) -> FillSender | None:
         follower = self._followers.get(machine)
-        return follower.fill if follower is not None and follower.fill and follower.fill.number == number else None
+        return follower.fill if follower is not None and follower.fill and follower.fill.fill_id == fill else None
 
     # Clients -------------------------------------------------------------------------------------------------
 
     def refuse_hello(self, hello: Hello, port: Port) -> HelloRefusal | None:
-        if port is Port.PEERS or self._is_serving:
+        """Who has to wait for long is told why, instead of nothing."""
+        if port is Port.PEERS:
             return None
-        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {self._why_not_serving()}")
+        reason = self._why_waiting(PATIENCE) if self._is_serving else self._why_not_serving()
+        return HelloRefusal(ByeReason.LEAVING, f"{self._name} {reason}") if reason else None
 
     def _why_not_serving(self) -> str:
         if self._is_whole:
@@ -225,13 +256,25 @@ class Replication(Feature):
     def unready(self) -> str:
         if not self._is_serving:
             return self._why_not_serving()
-        now, after = self._driver.now, self.member.config.after
+        return self._why_waiting(1.0) or self._why_no_majority(self._driver.now)
+
+    def _why_waiting(self, patience: float) -> str:
+        """Why nothing is confirmed for so many times what counts as silence; empty: something is."""
+        now = self._driver.now
         waiting = self._lag_of_all(now).seconds
-        if waiting < after:
+        if waiting < patience * self.member.config.after:
             return ""
         names = ", ".join(map(display, self.member.waits_for)) or "its members"
-        remedy = "; too few members answer to choose others" if self.member.lacks_majority(now) else ""
-        return f"nothing is confirmed for {waiting:.1f} s: it waits for {names}{remedy}"
+        lacking = self._why_no_majority(now)
+        return f"confirms nothing for {waiting:.1f} s: it waits for {names}" + (f"; {lacking}" if lacking else "")
+
+    def _why_no_majority(self, now: float) -> str:
+        view = self.member.view
+        if view is None or not self.member.lacks_majority(now):
+            return ""
+        others = [each for each in view.members if each != self.member.machine]
+        silent = ", ".join(display(each) for each in others if self.member.timing.is_silent(each, now))
+        return f"too few of its machines answer to choose others ({silent} silent)"
 
     def _lag_of_all(self, now: float) -> Lag:
         """Of what is confirmed."""
@@ -244,15 +287,27 @@ class Replication(Feature):
         told: dict[str, object] = {
             "machine": member.machine,
             "view": view.number if view else 0,
+            "covered": self._is_covered(now),
             "copies": {each: self._copy(each, now) for each in (view.standbys if view else ())},
             "witnesses": list(view.witnesses if view else ()),
             "filling": sorted(each for each, follower in self._followers.items() if follower.is_filling),
             "serving": self._is_serving,
             "waiting": {"records": waiting.records, "seconds": waiting.seconds, "for": member.waits_for},
             "lacks_majority": member.lacks_majority(now),
+            "moving": self._move.status() if self._move is not None else None,
             **self._seat.host.status(),
         }
         return {"standby": told}
+
+    def _is_covered(self, now: float) -> bool:
+        """Whether there are as many copies and members as wanted, all of them answer, and the copies follow."""
+        view, config = self.member.view, self.member.config
+        if view is None or not self._is_serving or len(view.copies) < config.copies:
+            return False
+        others = [each for each in view.members if each != self.member.machine]
+        is_heard = all(now - self.member.heard.get(each, 0.0) < config.after for each in others)
+        follows = all(self._lag(each, now) is not None for each in view.standbys)
+        return len(view.members) >= 2 * config.copies - 1 and is_heard and follows
 
     def _copy(self, machine: Machine, now: float) -> dict[str, object]:
         lag, heard = self._lag(machine, now), self.member.heard.get(machine)
@@ -275,6 +330,8 @@ class Replication(Feature):
         return {
             "pleach_standby_view": [MetricSample(view.number)],
             "pleach_standby_copies": [MetricSample(1 + len(lags))],
+            "pleach_standby_covered": [MetricSample(int(self._is_covered(now)))],
+            "pleach_standby_majority": [MetricSample(int(not self.member.lacks_majority(now)))],
             "pleach_standby_waiting_seconds": [MetricSample(self._lag_of_all(now).seconds)],
             "pleach_standby_behind_records": [MetricSample(lag.records, each) for each, lag in lags.items()],
             "pleach_standby_behind_bytes": [MetricSample(lag.bytes, each) for each, lag in lags.items()],

@@ -158,8 +158,10 @@ class StandbyOutages(SimOutages):
         self.mend(directions)
 
     def _places(self, names: Iterable[Node]) -> list[str]:
+        """Brokers that are gone have none."""
         brokers = self._standbys.brokers
-        return [self.host_of(name).name if name in brokers else name for name in names]
+        there = [name for name in names if name not in brokers or not brokers[name].is_dissolved]
+        return [self.host_of(name).name if name in brokers else name for name in there]
 
     def cut(self, directions: Sequence[Direction]) -> None:
         standbys = self._standbys

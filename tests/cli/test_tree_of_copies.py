@@ -1,0 +1,38 @@
+"""`pleach overlay show` says where a broker runs, and where else its data directory is."""
+
+import io
+
+import pytest
+
+from pleach.cli import terminal
+from pleach.cli.tree import draw_survey
+from pleach.operate.survey import BrokerStatus, CopyLag, CopyStatus, StandbyStatus, Survey
+
+WHOLE = CopyStatus(CopyLag(0))
+
+
+def drawn(standby, *, durable=True):
+    status = BrokerStatus("b", ready=True, durable=durable, reasons=[], neighbours={}, clients={}, standby=standby)
+    file = io.StringIO()
+    draw_survey(terminal.Console(file=file, width=120), Survey({"b": status}, {"b": "127.0.0.1:1"}))
+    return file.getvalue().strip()
+
+
+@pytest.mark.parametrize(
+    ("machine", "covered", "copies", "shown"),
+    [
+        ("b#1", True, {"a#2": WHOLE}, "b copy at a"),
+        ("m1#1", True, {"a#2": WHOLE, "c#3": WHOLE}, "b on m1 copy at a, c"),
+        ("b#1", False, {"a#2": CopyStatus(CopyLag(1200))}, "b copy at a (1,200 behind) not covered"),
+        ("b#1", False, {"a#2": CopyStatus()}, "b copy at a (being brought up) not covered"),
+        ("b#1", False, {}, "b no copy elsewhere not covered"),
+        ("[red]#1", True, {"[bold]\x1b#2": WHOLE}, "b on [red] copy at [bold]\\x1b"),
+    ],
+)
+def test_a_broker_is_shown_with_its_copies(machine, covered, copies, shown):
+    assert drawn(StandbyStatus(machine, covered, copies)) == shown
+
+
+def test_a_broker_without_standbys_is_shown_as_ever():
+    assert drawn(None) == "b"
+    assert drawn(None, durable=False) == "b in memory"

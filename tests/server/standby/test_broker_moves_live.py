@@ -1,0 +1,145 @@
+"""Brokers that move to another machine under load, and clients of the library that follow them, as real processes."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+import pleach
+from pleach.operate.broker_move import move_broker
+from pleach.operate.survey import survey
+from support.live.broker_process import eventually
+from support.live.tiny_broker import until
+from support.standby.copied_brokers import broker_and_hosts, chain_of_three, machines
+
+pytestmark = pytest.mark.live
+
+SECONDS_MAX = 120
+FOUND_SECONDS_MAX = 30.0  # on a machine that has much else to do; five, if it has not
+
+
+class Load:
+    """A publisher at one broker, a subscriber at another; all that is confirmed must come, once and in order."""
+
+    def __init__(self, publisher, wanted):
+        self.client, self._wanted = publisher, wanted
+        self.published, self.got = 0, []
+        self._is_over = False
+
+    async def publish(self):
+        while not self._is_over:
+            await self.client.publish({"n": self.published})
+            self.published += 1
+            await asyncio.sleep(0.005)
+
+    async def receive(self):
+        async for event in self._wanted:
+            self.got.append(event.attributes["n"])
+
+    async def until_more(self, count=20):
+        target = self.published + count
+        await until(lambda: len(self.got) >= target)
+
+    async def end(self):
+        self._is_over = True
+        await until(lambda: len(self.got) >= self.published)
+        assert self.got == [*range(len(self.got))]
+
+
+def under_load(publisher_at, subscriber_at, story):
+    async def run():
+        async with (
+            pleach.connect(publisher_at.ready["client"], name="p") as p,
+            pleach.connect(subscriber_at.ready["client"], name="s") as s,
+        ):
+            load = Load(p, await s.subscribe("n >= 0"))
+            tasks = [asyncio.create_task(load.publish()), asyncio.create_task(load.receive())]
+            try:
+                await load.until_more()
+                await story(load)
+                await load.until_more()
+                await load.end()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_broker_moves_under_load_and_its_clients_follow(tmp_path):
+    with machines(tmp_path) as start:
+        a, b, _ = chain_of_three(start)
+        fresh = start("m1", has_broker=False)
+
+        async def story(load):
+            found = await survey([a.ready["admin"]])
+            phases = []
+            end = await move_broker(found, "b", fresh.address, seconds_max=SECONDS_MAX, tell=phases.append)
+            assert end.place is not None, end.reason
+            assert end.place.machine.startswith("m1#")
+            assert "copies the data" in phases
+            began = time.monotonic()
+            await load.until_more()
+            assert time.monotonic() - began < FOUND_SECONDS_MAX
+
+        under_load(b, a, story)
+        assert fresh.promoted("b")
+        assert b.process.poll() is None  # it is a host from now on
+
+
+def test_a_move_to_where_it_is_or_nowhere_is_refused(tmp_path):
+    with machines(tmp_path) as start:
+        _, b, _ = chain_of_three(start)
+        for to in (b.address, "b", "nobody"):
+            status, told = b.post("/standby/move", json.dumps({"to": to}))
+            assert status == 409, told
+
+
+def test_own_clients_and_neighbours_find_a_broker_whose_machine_is_destroyed(tmp_path):
+    with machines(tmp_path) as start:
+        a, b, c = chain_of_three(start)
+
+        async def story(load):
+            await until(lambda: all(each.is_covered for each in (a, b, c)))
+            began = time.monotonic()
+            await asyncio.to_thread(b.destroy)
+            await load.until_more()
+            assert time.monotonic() - began < FOUND_SECONDS_MAX
+
+        under_load(b, a, story)
+        assert eventually(lambda: a.promoted("b") or c.promoted("b"))
+
+
+def test_clients_of_the_only_broker_ask_the_machines_that_hold_its_copies(tmp_path):
+    with machines(tmp_path) as start:
+        b, *_ = broker_and_hosts(start, "h1", "h2")
+
+        async def story(load):
+            await until(lambda: len(load.client._driver._connections.current.places.all) > 1)
+            await asyncio.to_thread(b.destroy)
+            await load.until_more()
+
+        under_load(b, b, story)
+
+
+def test_a_broker_that_has_moved_is_found_where_it_was(tmp_path):
+    with machines(tmp_path) as start:
+        b, *hosts = broker_and_hosts(start, "h1", "h2")
+        home = b.ready["client"]
+
+        async def story(_):
+            to = "h1" if "h2" in str(b.told()["copies"]) else "h2"  # by its name
+            end = await move_broker(await survey([b.ready["admin"]]), "b", to, seconds_max=SECONDS_MAX)
+            assert end.place, end.reason
+            assert end.place.machine.startswith(f"{to}#")
+
+        under_load(b, b, story)
+        assert any(host.promoted("b") for host in hosts)
+
+        async def newcomer():
+            async with pleach.connect(home, connect_timeout=SECONDS_MAX) as client:
+                await client.publish({"n": 0})
+
+        asyncio.run(newcomer())
