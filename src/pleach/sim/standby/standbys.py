@@ -291,9 +291,7 @@ class Standbys:
         if self.sessions.unconfirmed:
             return True
         return any(
-            each.current is None or bool(each.current.pending)
-            for each in self.brokers.values()
-            if not each.is_done
+            each.current is None or bool(each.current.pending) for each in self.brokers.values() if not each.is_done
         )
 
     @property
@@ -355,7 +353,6 @@ class Standbys:
         if not host.running:
             host.is_leaving = True
             self.machines_changed()
-
 
     def give_up_lost(self) -> None:
         """A machine was destroyed: brokers that nobody can bring back, and that nobody misses.
