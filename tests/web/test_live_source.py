@@ -5,8 +5,10 @@ import asyncio
 import pleach
 from pleach.core.events.language import parse_filter
 from pleach.core.overlay.plans import SwapStep
+from pleach.net.http_client import ask
+from pleach.server.leaving import Leaving
 from pleach.web.live_source import LiveSource
-from support.live.daemons import chain
+from support.live.daemons import Running, chain
 from support.live.tiny_broker import until
 
 
@@ -119,3 +121,25 @@ def test_nobody_answers(tmp_path):
     snapshot = asyncio.run(LiveSource(lambda: ["127.0.0.1:1"], "test").snapshot())
     assert not snapshot.brokers
     assert "no broker answers" in snapshot.source.trouble
+
+
+def test_where_a_broker_runs_and_where_its_copies_are(tmp_path):
+    def has_standbys(daemon):
+        told = {"machine": "m1#7", "view": 3, "covered": False, "holds": {"z": {}}, "runs": {}}
+        copies = {"c#1": {"behind": {"records": 1_200}}, "d#1": {"behind": {"records": 0}}, "e#1": {"behind": None}}
+        daemon.node.features[Leaving].status = lambda: {"standby": {**told, "copies": copies}}
+
+    async def test():
+        running = Running(tmp_path)
+        try:
+            await running.start("a", has_standbys)
+            snapshot = await source_at(running, "a").snapshot()
+            glance = (await ask(running.ready["a"].admin, "/glance")).value
+        finally:
+            await running.stop_all()
+        shown = snapshot.brokers["a"]
+        assert (shown.machine, shown.is_covered) == ("m1", False)
+        assert shown.copies == {"c": "1,200 behind", "d": "", "e": "being brought up"}
+        assert "holds" not in glance["standby"]
+
+    asyncio.run(test())

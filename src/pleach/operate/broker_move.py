@@ -52,7 +52,7 @@ async def move_broker(
     while time.monotonic() < deadline:
         await asyncio.sleep(POLL_SECONDS)
         status = await _status(found, broker)
-        place = place_of(status)
+        place = place_of(status) or await _held(found.admin[broker], broker)
         if place is not None and place.machine != before.machine and place.view > before.view:
             return MoveEnd(place)
         moving = (status.raw.get("standby") or {}).get("moving") if status is not None else None
@@ -62,6 +62,15 @@ async def move_broker(
             if phase.startswith("given up"):
                 return MoveEnd(None, phase)
     return MoveEnd(None, f"not done within {seconds_max:g} s: {phase or 'it does not answer'}; it goes on by itself")
+
+
+async def _held(admin: str, broker: Node) -> BrokerPlace | None:
+    """As the machine knows it that has run the broker, and has a copy of it now."""
+    try:
+        held = (await ask(admin, "/standby")).value.get("holds", {}).get(broker)
+    except UnreachableError:
+        return None
+    return BrokerPlace(held["primary"], held["view"]) if held else None
 
 
 async def _status(found: Survey, broker: Node) -> BrokerStatus | None:

@@ -149,11 +149,16 @@ class PeerDirectory:
 
     @property
     def fallbacks(self) -> list[str]:
-        """Other brokers, where clients ask for this one when it is gone: neighbours first. None without standbys."""
+        """Where clients ask for this broker when it is gone: neighbours, other brokers, hosts of its copies.
+
+        None without standbys.
+        """
         if self.view is None:
             return []
         known, neighbours = self.known.brokers, self._broker.router.neighbours
         found = [known[name].client for name in sorted(known, key=lambda each: (each not in neighbours, each))]
+        hosts = [host.client for machine in self.view.members if (host := self.known.hosts.get(machine)) is not None]
+        found = [*found[: FALLBACKS_TOLD_MAX - len(hosts)], *hosts]
         return [address for address in dict.fromkeys(found) if address][:FALLBACKS_TOLD_MAX]
 
     def whereabouts(self, broker: Node, port: Port) -> Whereabouts | None:

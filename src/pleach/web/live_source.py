@@ -19,7 +19,8 @@ from pleach.core.overlay.plans import PlanOutcome
 from pleach.errors import DeniedError, InvalidInputError
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, Watch, apply_plan, check_newcomers
-from pleach.operate.survey import BrokerStatus, Survey, settled_survey, survey
+from pleach.operate.survey import BrokerStatus, CopyStatus, Survey, settled_survey, survey
+from pleach.server.standby.registers import display
 from pleach.web.drafts import Draft, draft_of_drain, draft_of_move, draft_of_plan
 from pleach.web.forms import CAN, Add, DashboardRequest, Drain, Move, Remove, TreeRequest, planned
 from pleach.web.history import GlanceReport, History
@@ -100,6 +101,8 @@ class LiveSource:
                 last.zone, answers=False, trouble=reason, durable=last.durable, clients=clients, admin=address
             )
         status = found.found[name]
+        standby = status.standby
+        copies = standby.copies if standby is not None else {}
         return Broker(
             zone=status.zone,
             trouble="; ".join(status.reasons),
@@ -109,6 +112,9 @@ class LiveSource:
             held=status.raw["held"],
             queued_bytes=status.raw["outbox_bytes"],
             admin=found.admin[name],
+            machine=display(standby.machine) if standby is not None else "",
+            copies={display(each): _lacks(copy) for each, copy in copies.items()},
+            is_covered=standby is None or standby.covered,
         )
 
     def _links(self, found: Survey, at: float) -> Iterator[tuple[str, Link]]:
@@ -246,3 +252,9 @@ class Rates:
     def turn(self) -> None:
         """End a reading: forget counters that it did not contain."""
         self._before, self._now = self._now, {}
+
+
+def _lacks(copy: CopyStatus) -> str:
+    if copy.behind is None:
+        return "being brought up"
+    return f"{copy.behind.records:,} behind" if copy.behind.records else ""

@@ -48,6 +48,9 @@ class Broker(msgspec.Struct, frozen=True):
     held: int = 0
     queued_bytes: int = 0
     admin: str = ""
+    machine: str = ""  # where it runs, if it has standbys
+    copies: Mapping[str, str] = {}  # machines that have its data, and what each lacks; empty: nothing
+    is_covered: bool = True  # as many copies as it shall have
 
 
 class Link(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from pleach.operate.broker_move import move_broker
 from pleach.operate.survey import survey
 from support.live.broker_process import eventually
 from support.live.tiny_broker import until
-from support.standby.copied_brokers import chain_of_three, machines
+from support.standby.copied_brokers import broker_and_hosts, chain_of_three, machines
 
 pytestmark = pytest.mark.live
 
@@ -23,13 +23,13 @@ class Load:
     """A publisher at one broker, a subscriber at another; all that is confirmed must come, once and in order."""
 
     def __init__(self, publisher, wanted):
-        self._publisher, self._wanted = publisher, wanted
+        self.client, self._wanted = publisher, wanted
         self.published, self.got = 0, []
         self._is_over = False
 
     async def publish(self):
         while not self._is_over:
-            await self._publisher.publish({"n": self.published})
+            await self.client.publish({"n": self.published})
             self.published += 1
             await asyncio.sleep(0.005)
 
@@ -110,3 +110,36 @@ def test_own_clients_and_neighbours_find_a_broker_whose_machine_is_destroyed(tmp
 
         under_load(b, a, story)
         assert eventually(lambda: a.promoted("b") or c.promoted("b"))
+
+
+def test_clients_of_the_only_broker_ask_the_machines_that_hold_its_copies(tmp_path):
+    with machines(tmp_path) as start:
+        b, *_ = broker_and_hosts(start, "h1", "h2")
+
+        async def story(load):
+            await until(lambda: len(load.client._driver._connections.current.places.all) > 1)
+            await asyncio.to_thread(b.destroy)
+            await load.until_more()
+
+        under_load(b, b, story)
+
+
+def test_a_broker_that_has_moved_is_found_where_it_was(tmp_path):
+    with machines(tmp_path) as start:
+        b, *hosts = broker_and_hosts(start, "h1", "h2")
+        home = b.ready["client"]
+
+        async def story(_):
+            to = "h1" if "h2" in str(b.told()["copies"]) else "h2"  # by its name
+            end = await move_broker(await survey([b.ready["admin"]]), "b", to, seconds_max=SECONDS_MAX)
+            assert end.place, end.reason
+            assert end.place.machine.startswith(f"{to}#")
+
+        under_load(b, b, story)
+        assert any(host.promoted("b") for host in hosts)
+
+        async def newcomer():
+            async with pleach.connect(home, connect_timeout=SECONDS_MAX) as client:
+                await client.publish({"n": 0})
+
+        asyncio.run(newcomer())

@@ -19,6 +19,7 @@ from pleach.server.standby.launch_settings import (
     CERTIFICATE,
     KEY,
     addresses_in,
+    beside_peers,
     broker_settings,
     read_settings,
     usable_port,
@@ -65,11 +66,20 @@ def test_the_settings_are_the_brokers_on_addresses_of_its_host(tmp_path):
 
 def test_a_host_without_a_broker_has_all_ports_where_it_listens_for_peers(tmp_path):
     host = BrokerSettings("m1", peer_listen="127.0.1.7:7300", advertise="m1.example:7300")
-    made = broker_settings(files_of(BrokerSettings("x", client_listen="10.0.0.1:7100")), host, tmp_path)
-    assert {each.rpartition(":")[0] for each in (made.client_listen, made.peer_listen, made.admin_listen)} == {
-        "127.0.1.7"
-    }
+    own = BrokerSettings("x", client_listen="10.0.0.1:7100", peer_listen="10.0.0.1:7200", admin_listen="127.0.0.1:7300")
+    made = broker_settings(files_of(own), host, tmp_path)
+    hosts = [each.rpartition(":")[0] for each in (made.client_listen, made.peer_listen, made.admin_listen)]
+    assert hosts == ["127.0.1.7", "127.0.1.7", "127.0.0.1"]  # operators of this broker come from its own machine
     assert {each.rpartition(":")[0] for each in msgspec.structs.astuple(addresses_in(made))} == {"m1.example"}
+
+
+def test_clients_ask_a_host_where_it_listens_for_peers_if_nothing_else_was_said():
+    host = beside_peers(BrokerSettings("m1", peer_listen="127.0.1.7:7300", advertise="m1.example:7300"))
+    assert host.client_listen.startswith("127.0.1.7:")
+    assert host.client_advertise.startswith("m1.example:")
+    assert host.admin_listen == "127.0.0.1:0"
+    told = BrokerSettings("m1", client_listen="127.0.0.9:7100")
+    assert beside_peers(told) == told
 
 
 def test_certificate_key_and_rights_come_with_the_broker_and_are_private(tmp_path):

@@ -58,7 +58,15 @@ def secure(place, said):
     assert "revoked: client alice" in said
 
 
+def a_machine_burns_down(place, said):
+    got = (place / "net" / "got").read_text().splitlines()
+    assert [line.split()[1] for line in got] == ["amount=50"] * 10 + ["amount=60"] * 10, said
+    assert not (place / "net" / "b").exists()
+    assert "not covered" not in (place / "net" / "tree").read_text(), said
+
+
 EXPECTED = {
+    "a-machine-burns-down.md": a_machine_burns_down,
     "first-subscription.md": first_subscription,
     "swap-under-load.md": swap_under_load,
     "own-protocol.md": own_protocol,

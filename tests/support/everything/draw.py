@@ -61,8 +61,6 @@ from support.overlay.changing_trees import LATENCY_FASTEST, LATENCY_RATIO, WIDE,
 
 BROKERS_MIN, BROKERS_MAX = 4, 7
 CLIENTS_MIN, CLIENTS_MAX = 4, 8
-EVENTS_MIN, EVENTS_MAX = 60, 150
-EVENTS_MAX_STANDBY = 100
 FIRST_BOUT, AFTER_PROBES = 0.3, 0.1
 LATENCY_SLOW = 0.060  # seconds: no link is slower, so that leases know the bound
 DELAY_MAX = 1.0  # seconds: more than any way takes where nothing is cut or crashes
@@ -78,6 +76,7 @@ class Pace:
     """Seconds: how long a bout lasts, after how long the next one begins, and all is over after the begin of the last.
 
     `ratio`: of the slowest latency between brokers to the fastest. `slow`: no link is slower, whatever is done to it.
+    `bouts`, `events`: at least and at most.
     """
 
     bout: float
@@ -85,11 +84,13 @@ class Pace:
     rest: float
     ratio: float
     slow: float
+    bouts: tuple[int, int]
+    events: tuple[int, int]
 
 
-PACE = Pace(bout=0.35, next=0.45, rest=0.85, ratio=LATENCY_RATIO, slow=LATENCY_SLOW)
+PACE = Pace(bout=0.35, next=0.45, rest=0.85, ratio=LATENCY_RATIO, slow=LATENCY_SLOW, bouts=(2, 4), events=(60, 150))
 # Machines that are lost are replaced before the next bout, as a rule. A silence is eight latencies at least.
-WITH_STANDBYS = Pace(bout=0.5, next=1.6, rest=2.2, ratio=9.0, slow=0.02)
+WITH_STANDBYS = Pace(bout=0.45, next=1.4, rest=1.6, ratio=9.0, slow=0.02, bouts=(1, 3), events=(50, 90))
 SILENCES = (0.2, 0.3, 0.5)  # seconds that count as death
 
 
@@ -116,17 +117,17 @@ class _Drawing:
 
     def __post_init__(self) -> None:
         stream = self.stream
-        brokers = [f"b{i}" for i in range(stream.randint(BROKERS_MIN, BROKERS_MAX))]
+        most = BROKERS_MAX if self.features.copies == 1 else BROKERS_MAX - 1
+        brokers = [f"b{i}" for i in range(stream.randint(BROKERS_MIN, most))]
         is_chain = stream.random() < 0.3
         links = [(brokers[i - 1 if is_chain else stream.randrange(i)], brokers[i]) for i in range(1, len(brokers))]
         self.sketch = Sketch(brokers, links, list(brokers))
         if self.features.copies > 1:
             self.pace = WITH_STANDBYS
-            more = stream.randint(1, 3) if Feature.HOSTS in self.features else 0
+            more = stream.randint(1, 2) if Feature.HOSTS in self.features else 0
             needed = 2 * self.features.copies - 1 - len(brokers)
             self.machines = tuple(f"m{i}" for i in range(max(more, needed)))
-        bouts = stream.randint(2, 4) if self.features.copies == 1 else stream.randint(1, 3)
-        self.bouts = [round(FIRST_BOUT + self.pace.next * i, 4) for i in range(bouts)]
+        self.bouts = [round(FIRST_BOUT + self.pace.next * i, 4) for i in range(stream.randint(*self.pace.bouts))]
 
     @property
     def rest_at(self) -> float:
@@ -359,11 +360,10 @@ class _Drawing:
     # Clients -------------------------------------------------------------------------------------------------
 
     def _clients(self, brokers: Sequence[str]) -> list[ScenarioClient]:
-        count = self.stream.randint(CLIENTS_MIN, CLIENTS_MAX)
+        count = self.stream.randint(CLIENTS_MIN, CLIENTS_MAX if self.features.copies == 1 else CLIENTS_MAX - 2)
         lanes = tuple(f"lane{i}" for i in range(count))
         publishers = self.stream.randint(1, 3)
-        most = EVENTS_MAX if self.features.copies == 1 else EVENTS_MAX_STANDBY
-        events = self.stream.randint(EVENTS_MIN, most) / publishers / len(self.bouts)
+        events = self.stream.randint(*self.pace.events) / publishers / len(self.bouts)
         gap = self.pace.bout / events
         return [
             self._client(i, self.stream.choice(brokers), lanes, gap if i < publishers else 0.0) for i in range(count)

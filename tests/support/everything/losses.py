@@ -2,7 +2,7 @@
 
 With `copies = 2` one machine may be lost, and another one when all that it held is elsewhere; with 3 it is two. Deaths
 are judged by the views that are in play when they happen: of each, a majority of members and one copy must stay alive.
-Machines that are down or cut off count as alive: they come back.
+Machines that are down or cut off count as alive: they come back. And there must be machines enough for the copies.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from pleach.core.messages import Node
 from pleach.core.standby.views import Machine, Register, View
+from pleach.scenario.steps import RemoveBroker
 from pleach.sim.standby.standbys import Standbys
 
 
@@ -22,8 +23,17 @@ def machine_of(standbys: Standbys, broker: Node) -> Machine:
 
 def can_lose(standbys: Standbys, machine: Machine) -> bool:
     gone = {*standbys.destroyed, machine}
+    if _left(standbys, gone) < standbys.config.copies:
+        return False
     brokers = [name for name, broker in standbys.brokers.items() if not broker.is_dissolved]
     return all(_survives(view, gone) for broker in brokers for view in in_play(standbys, broker))
+
+
+def _left(standbys: Standbys, gone: set[Machine]) -> int:
+    """Machines that stay, when all brokers that are to leave have left."""
+    leaves = sum(isinstance(step, RemoveBroker) for step in standbys.scenario.steps)
+    alive = [host for name, host in standbys.hosts.items() if name not in gone]
+    return len(alive) - max(leaves, sum(host.is_leaving for host in alive))
 
 
 def _survives(view: View, gone: set[Machine]) -> bool:

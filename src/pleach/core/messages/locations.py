@@ -38,8 +38,9 @@ class HostLocation(msgspec.Struct, frozen=True, array_like=True):
     """The process of a machine that may hold copies of brokers; the later one counts."""
 
     since: Life
-    address: NetworkAddress
+    address: NetworkAddress  # for peers
     zone: Node = ""
+    client: NetworkAddress = ""  # where clients ask for brokers, where it runs none itself
 
 
 class LocationReport(Message, frozen=True, tag=154):

@@ -26,6 +26,7 @@ OPERATIONS_SHOWN_MAX = 32
 STEPS_SHOWN_MAX = 128
 STEP_SECONDS_SHOWN_MAX = 120.0  # older ones were in earlier answers
 NETWORK = Caller("", frozenset())  # an operator of the whole network
+OF_THE_MACHINE = ("holds", "runs")
 OF_THE_BROKER = frozenset(
     {
         "name",
@@ -43,6 +44,7 @@ OF_THE_BROKER = frozenset(
         "routing",
         "neighbours",
         "ring",
+        "standby",
         "outbox_bytes",
     }
 )
@@ -110,6 +112,7 @@ def glance(node: BrokerNode, caller: Caller = NETWORK) -> dict[str, object]:
         "steps": _steps(node),
         "outbox_bytes": features["outbox_bytes"],
         "ring": features.get("ring"),
+        "standby": _standby(features.get("standby")),
     }
 
 
@@ -137,6 +140,11 @@ def gauges(node: BrokerNode) -> dict[str, Sequence[MetricSample]]:
 
 def _seen(node: BrokerNode, caller: Caller) -> Sequence[Node]:
     return [client for client in node.broker.sessions.clients if caller.sees(client)]
+
+
+def _standby(told: object) -> dict[str, object] | None:
+    """Of this broker's view; what its machine holds of others is not bounded by this broker."""
+    return {key: value for key, value in told.items() if key not in OF_THE_MACHINE} if isinstance(told, dict) else None
 
 
 def _common(node: BrokerNode) -> dict[str, object]:

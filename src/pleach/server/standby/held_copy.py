@@ -22,9 +22,10 @@ from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
 from pleach.core.standby.views import Machine, View
 from pleach.disk.private_files import make_private_folder
-from pleach.errors import StoreError
+from pleach.errors import SettingsError, StoreError
 from pleach.server.bugs import watched
 from pleach.server.standby.driving import MemberDriver
+from pleach.server.standby.launch_settings import addresses_in, decode_settings
 from pleach.server.standby.links import MemberLinks
 from pleach.server.standby.messages import (
     REASON_LENGTH_MAX,
@@ -178,6 +179,16 @@ class HeldCopy:
             self.place.save_files(files)
         except StoreError as error:
             log.error("what %s needs to run here is not kept: %s", self._broker, error)  # noqa: TRY400
+
+    @property
+    def client_address(self) -> str:
+        """Where the primary listens for clients, by the settings that it has sent; empty: they do not tell."""
+        try:
+            settings = decode_settings(self.files.settings, "the broker's files") if self.files is not None else None
+        except SettingsError:
+            return ""
+        address = addresses_in(settings).client if settings is not None else ""
+        return "" if address.endswith(":0") else address
 
     # The replica ---------------------------------------------------------------------------------------------
 

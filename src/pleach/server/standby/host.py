@@ -163,6 +163,8 @@ class StandbyHost(MachineHost):
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
+        if broker == self.links.own.name != self._own and broker not in self._elsewhere:
+            self.failed(broker, "a machine without a broker cannot be called like one: give it another name")
         is_first = isinstance(message, Alive | ViewInstalled)
         if not is_first or broker in self._elsewhere or len(self._held) >= HELD_MAX:
             return None
@@ -281,9 +283,12 @@ class StandbyHost(MachineHost):
             register = self._place(broker).register.load()
             number = register.view.number if register is not None else 0
             return Whereabouts(number, is_there=True, address=places.client if port is Port.CLIENTS else places.peer)
-        view = self._held[broker].member.view if broker in self._held else None
-        if view is None or view.primary == self._machine or port is Port.CLIENTS:
+        held = self._held.get(broker)
+        view = held.member.view if held is not None else None
+        if held is None or view is None or view.primary == self._machine:
             return None
+        if port is Port.CLIENTS:
+            return Whereabouts(view.number, is_there=True, address=held.client_address)
         return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:

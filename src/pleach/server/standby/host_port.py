@@ -1,12 +1,27 @@
-"""The port for peers of a process that runs no broker, or none yet: machines come in, brokers shall come later."""
+"""The ports of a process that runs no broker, or none yet: machines come in, brokers shall come later.
+
+Clients, and whoever else asks for a broker, are told where it is, as far as this machine knows.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 
-from pleach.core.links.frames import ENQUIRY, STANDBY, Bye, ByeReason, Data, Frame, Hello
+from pleach.core.links.frames import (
+    ENQUIRY,
+    STANDBY,
+    Bye,
+    ByeReason,
+    Challenge,
+    Data,
+    Frame,
+    Hello,
+    Login,
+    LoginKind,
+)
 from pleach.core.messages import Node
 from pleach.errors import SettingsError
 from pleach.net.addresses import Address, parse_address
@@ -15,9 +30,11 @@ from pleach.net.enquiry import Whereabouts, answer_enquiry
 from pleach.net.tls_layer import TlsSide
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
+from pleach.server.links import Port
 from pleach.server.standby.links import MemberLinks
 
 STRANGERS_MAX = 256
+NONCE_BYTES = 32
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +47,7 @@ class HostPort:
         *,
         tls: Callable[[], TlsSide | None] = lambda: None,
         locate: Callable[[Node], Whereabouts | None] = lambda _: None,
+        port: Port = Port.PEERS,
     ) -> None:
         """`reason`: why brokers are not let in. `tls`: asked for each connection. `locate`: where a broker is."""
         self.connections = ConnectionTable()
@@ -37,17 +55,18 @@ class HostPort:
         self._reason = reason
         self._tls = tls
         self._locate = locate
+        self._port = port
         self._server: asyncio.Server | None = None
 
     async def listen(self, text: str) -> str:
         """Returns the address that it has; raises SettingsError."""
-        address = parse_address(text, key="peer_listen")
+        address = parse_address(text, key=f"{self._port.value}_listen")
         handlers = Handlers(self._greet, self._lost, self._made, on_data=self._data)
         try:
             self._server = await listen(address.host, address.port, handlers, self._tls)
         except OSError as error:
             remedy = "give an address that is free and ours"
-            raise SettingsError("peer_listen", f"{text}: {error.strerror}", remedy) from None
+            raise SettingsError(f"{self._port.value}_listen", f"{text}: {error.strerror}", remedy) from None
         host, port, *_ = self._server.sockets[0].getsockname()
         return str(Address(host, port))
 
@@ -70,6 +89,13 @@ class HostPort:
 
     def _greet(self, connection: Connection, hello: Frame) -> None:
         match hello:
+            case Login(kind=LoginKind.KEY) if self._port is Port.CLIENTS:
+                connection.send(Challenge(os.urandom(NONCE_BYTES)))  # where a broker is, is no secret
+            case Login() if self._port is Port.CLIENTS:
+                pass
+            case Hello(wants=wanted, role=role) if role == ENQUIRY or self._port is Port.CLIENTS:
+                self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+                answer_enquiry(connection, wanted, self._locate(wanted))
             case Hello(role=role) if role == STANDBY:
                 reason = self._links.accept(connection, hello)
                 self.connections.set(connection, ConnectionRole(RoleKind.REFUSED if reason else RoleKind.MEMBER))
@@ -79,9 +105,6 @@ class HostPort:
                 self.connections.set(connection, ConnectionRole(RoleKind.METER))
                 connection.send(ANSWER)
                 connection.close("measured")
-            case Hello(role=role, wants=wanted) if role == ENQUIRY:
-                self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
-                answer_enquiry(connection, wanted, self._locate(wanted))
             case Hello():
                 self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
                 connection.send(Bye(ByeReason.LEAVING, self._reason))

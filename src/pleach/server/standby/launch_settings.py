@@ -14,7 +14,7 @@ import msgspec
 
 from pleach.disk.private_files import make_private_folder
 from pleach.errors import SettingsError
-from pleach.net.addresses import Address, BrokerAddresses, parse_address
+from pleach.net.addresses import Address, BrokerAddresses, is_loopback, parse_address
 from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings
 from pleach.server.settings import AddressSettings, BrokerSettings
@@ -30,7 +30,7 @@ REMEDY = "the machines of a network need the same release of Pleach"
 
 def broker_settings(files: BrokerFiles, host: BrokerSettings, folder: Path) -> BrokerSettings:
     """Those of a broker on its host's machine; files that they name are written. Raises SettingsError."""
-    own = _decoded(files.settings, "the files of the broker")
+    own = decode_settings(files.settings, "the files of the broker")
     make_private_folder(folder)
     changed: dict[str, Any] = {key: getattr(host, key) for key in OF_THE_HOST}
     changed |= {"data_dir": str(folder / DATA), "access": None, "tls": None}
@@ -39,7 +39,7 @@ def broker_settings(files: BrokerFiles, host: BrokerSettings, folder: Path) -> B
         changed["access"] = AccessSettings(str(folder / ACCESS))
     if own.tls is not None:
         changed["tls"] = _tls(files, host, folder)
-    return msgspec.structs.replace(own, **changed, **_addresses(host, _former(folder)))
+    return msgspec.structs.replace(own, **changed, **_addresses(own, host, _former(folder)))
 
 
 def _tls(files: BrokerFiles, host: BrokerSettings, folder: Path) -> TlsSettings:
@@ -52,25 +52,41 @@ def _tls(files: BrokerFiles, host: BrokerSettings, folder: Path) -> TlsSettings:
     return TlsSettings("", str(folder / CERTIFICATE), str(folder / KEY), authority, members)
 
 
-def _addresses(host: BrokerSettings, former: BrokerSettings | None) -> dict[str, str]:
-    """Ports that the broker had here before, if it had some, else free ones.
-
-    A host without a broker may have been given nothing but where it listens for peers: all ports are there then.
-    """
+def _addresses(own: BrokerSettings, host: BrokerSettings, former: BrokerSettings | None) -> dict[str, str]:
+    """Ports that the broker had here before, if it had some, else free ones; on addresses of its host."""
     found = {}
     for listens, advertises in PORTS:
-        given, told = getattr(host, listens), getattr(host, advertises) or host.advertise
-        place = parse_address(host.peer_listen if given == ANY_PORT else given, key=listens)
+        place = parse_address(_listening(listens, own, host), key=listens)
         port = parse_address(getattr(former, listens), key=listens).port if former else 0
         port = usable_port(place.host, port)
+        told = getattr(host, advertises) or host.advertise
         found[listens] = str(Address(place.host, port))
         found[advertises] = str(Address(parse_address(told, key=advertises).host, port)) if told else ""
     return found
 
 
+def _listening(key: str, own: BrokerSettings, host: BrokerSettings) -> str:
+    """A host without a broker may have been given nothing but where it listens for peers: all ports are there then, but
+    those that the broker had on the loopback interface only.
+    """
+    given: str = getattr(host, key)
+    return host.peer_listen if given == ANY_PORT and not is_loopback(getattr(own, key)) else given
+
+
+def beside_peers(host: BrokerSettings) -> BrokerSettings:
+    """The settings of a host without a broker: clients ask it for brokers where peers do, if nothing else was given."""
+    if host.client_listen != ANY_PORT:
+        return host
+    place = parse_address(host.peer_listen, key="peer_listen")
+    port = usable_port(place.host, 0)
+    told = str(Address(parse_address(host.advertise, key="advertise").host, port)) if host.advertise else ""
+    listens = str(Address(place.host, port))
+    return msgspec.structs.replace(host, client_listen=listens, client_advertise=host.client_advertise or told)
+
+
 def with_usable_ports(settings: BrokerSettings) -> BrokerSettings:
     """The same settings, unless one of the ports was taken by others meanwhile."""
-    return msgspec.structs.replace(settings, **_addresses(settings, settings))
+    return msgspec.structs.replace(settings, **_addresses(settings, settings, settings))
 
 
 def addresses_in(settings: BrokerSettings) -> BrokerAddresses:
@@ -105,7 +121,7 @@ def write_settings(settings: BrokerSettings, folder: Path) -> None:
 def read_settings(folder: Path) -> BrokerSettings:
     """Raises SettingsError."""
     try:
-        return _decoded((folder / SETTINGS).read_bytes(), str(folder / SETTINGS))
+        return decode_settings((folder / SETTINGS).read_bytes(), str(folder / SETTINGS))
     except OSError as error:
         remedy = "delete the folder: the broker's primary fills a new copy"
         raise SettingsError("", f"{folder / SETTINGS}: {error.strerror}", remedy) from None
@@ -115,7 +131,8 @@ def _former(folder: Path) -> BrokerSettings | None:
     return read_settings(folder) if (folder / SETTINGS).exists() else None
 
 
-def _decoded(data: bytes, source: str) -> BrokerSettings:
+def decode_settings(data: bytes, source: str) -> BrokerSettings:
+    """Raises SettingsError."""
     try:
         return msgspec.json.decode(data, type=BrokerSettings)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

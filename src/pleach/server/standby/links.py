@@ -134,7 +134,7 @@ class MemberLinks:
         """`tls`: how a process of this name is dialled."""
         self.own = own
         self.on_unknown: Callable[[Node, Machine, BetweenMachines], Receiver | None] = _nobody
-        self.on_here: Callable[[Machine, HostIsHere], None] = lambda *_: None
+        self.on_here: Callable[[HostIsHere], None] = lambda _: None
         self._heartbeat = heartbeat
         self._tls = tls
         self._clock = clock
@@ -176,6 +176,12 @@ class MemberLinks:
             self._send_parts(route, data)
         elif address:
             self._dial_with(broker, machine, address, data)
+
+    def send_here(self, message: BetweenMachines) -> None:
+        """To the other processes of this machine that are connected."""
+        data = encode_between(message)
+        for member in self._of(self.own.machine):
+            self._send_parts(member, data)
 
     def machine_at(self, address: str) -> Machine:
         """Which machine answers there, as far as is known; empty: not known yet. It is dialled while nobody does."""
@@ -292,7 +298,7 @@ class MemberLinks:
             raise StandbyMessageError(f"{peer.name} does not speak for {broker} on {peer.machine}")
         member.used_at = member.heard_at
         if isinstance(message, HostIsHere):
-            self.on_here(peer.machine, message)
+            self.on_here(message)
             return
         receiver = self._receivers.get(broker) or self.on_unknown(broker, peer.machine, message)
         if receiver is not None:

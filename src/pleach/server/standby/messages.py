@@ -2,7 +2,7 @@
 
 primary ── FillBegin, FillPart …, FillEnd ───▶ copy      copy ── FillTaken, FillRefused ──▶ primary
 primary ── SendFiles ────────────────────────▶ copy      when the broker's settings or certificate have changed
-host ───── HostIsHere ───────────────────────▶ a process that runs a broker, which tells the others
+host ───── HostIsHere ───────────────────────▶ a process that runs a broker, which tells the others; or its host
 
 Records that are committed during a fill travel as `Append` in between, in the order of sending: each chunk was read
 after the records before it, and before those after it.
@@ -17,7 +17,7 @@ import msgspec
 from pleach.core.messages.base import NetworkAddress, Node
 from pleach.core.standby.messages import StandbyMessage
 from pleach.core.standby.positions import Position
-from pleach.core.standby.views import ViewNumber
+from pleach.core.standby.views import Machine, ViewNumber
 from pleach.errors import StandbyMessageError
 
 FILE_BYTES_MAX = 1_048_576
@@ -85,8 +85,10 @@ class HostIsHere(FillMessage, frozen=True, tag=38):
     """A machine that runs no broker may hold copies. `broker`: the name of its process."""
 
     since: Number
+    machine: Machine
     address: NetworkAddress
     zone: Node = ""
+    client: NetworkAddress = ""  # where clients ask for brokers
 
 
 AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere

@@ -22,6 +22,7 @@ from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.views import Machine
 
 SILENT_SECONDS_MAX = 30.0  # of the machine that the broker is to move to
+PATIENCE_SECONDS = 5.0  # until others are candidates again: a machine that takes a large copy may be slow to answer
 AGAIN_SECONDS = 2.0  # between two requests to take over
 
 
@@ -59,7 +60,7 @@ class BrokerMove:
             return
         self._machine = self._machine_at(self.address) or self._machine
         heard = self._member.heard.get(self._machine)
-        if heard is not None and now - heard < self._member.config.after:
+        if heard is not None and now - heard < max(PATIENCE_SECONDS, self._member.config.after):
             self._heard_at = now
             self.phase = MovePhase.COPYING if self.phase is MovePhase.FINDING else self.phase
         elif now - self._heard_at > SILENT_SECONDS_MAX:

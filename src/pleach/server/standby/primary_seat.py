@@ -149,10 +149,10 @@ class PrimarySeat:
         if self.role is not None:
             self.role.lost(machine)
 
-    def meet_host(self, machine: Machine, here: HostIsHere) -> None:
+    def meet_host(self, here: HostIsHere) -> None:
         """A machine that runs no broker may hold copies."""
         if self.role is not None:
-            self.role.meet_host(machine, HostLocation(here.since, here.address, here.zone))
+            self.role.meet_host(here.machine, HostLocation(here.since, here.address, here.zone, here.client))
 
     def decree(self) -> View:
         """An operator says that the other machines of the view are lost for good: go on without them.

@@ -5,7 +5,7 @@
               └──────────────────────────────────────────────────────────────────────────────────────────────┘
 
 Rule 1: where a register says that another machine is the primary, the broker is not started: its store is a replica.
-Rule 2: the port for peers keeps its address, whether the broker listens there or only its host.
+Rule 2: ports keep their addresses, whether the broker listens there or only its host.
 Rule 3: a broker that was promoted on this machine and is not its own has a process of its own (`run_promoted`), which
         ends when it is deposed: then the host has its member again.
 """
@@ -17,6 +17,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,7 @@ from pleach.server.standby.driving import keep_ticking
 from pleach.server.standby.host import StandbyHost
 from pleach.server.standby.host_port import HostPort
 from pleach.server.standby.host_site import HostSite, StandbyPages
-from pleach.server.standby.launch_settings import usable_port
+from pleach.server.standby.launch_settings import addresses_in, beside_peers, usable_port
 from pleach.server.standby.launcher import BrokerLauncher, Ended, LaunchingHost
 from pleach.server.standby.links import MemberLinks, ProcessId
 from pleach.server.standby.messages import HostIsHere
@@ -51,6 +52,7 @@ from pleach.server.standby.registers import RegisterFile, broker_folder, machine
 from pleach.server.standby.settings import StandbySettings
 
 OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
+LISTENS = ("client_listen", "peer_listen", "admin_listen")
 HERE_SECONDS = 2.0  # between two reports of a machine that runs no broker
 
 log = logging.getLogger(__name__)
@@ -61,9 +63,8 @@ class ProcessSettings:
 
     def __init__(self, settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> None:
         """Raises CertificateError where files of [tls] are unusable."""
-        place = parse_address(settings.peer_listen, key="peer_listen")
-        port = place.port or usable_port(place.host, 0)
-        self.current = msgspec.structs.replace(settings, peer_listen=str(Address(place.host, port)))  # rule 2
+        self._kept = {key: _with_port(getattr(settings, key), key) for key in LISTENS}
+        self.current = msgspec.structs.replace(settings, **self._kept)  # rule 2
         self._reload = reload
         self.security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
 
@@ -76,7 +77,7 @@ class ProcessSettings:
 
     def reload(self) -> BrokerSettings:
         """Raises SettingsError."""
-        self.current = msgspec.structs.replace(self._reload(), peer_listen=self.current.peer_listen)
+        self.current = msgspec.structs.replace(self._reload(), **self._kept)
         if self.security is not None:
             self.security.settings_applied()
         return self.current
@@ -86,11 +87,16 @@ class ProcessSettings:
         """Where machines find this process."""
         return self.current.advertise or self.current.peer_listen
 
+    @property
+    def client_address(self) -> str:
+        """Where clients ask this process for brokers."""
+        return addresses_in(self.current).client
+
     def dialling(self, name: Node) -> TlsSide | None:
         return self.security.dialling(name) if self.security is not None else None
 
-    def listening(self) -> TlsSide | None:
-        return self.security.listening(Port.PEERS) if self.security is not None else None
+    def listening(self, port: Port) -> TlsSide | None:
+        return self.security.listening(port) if self.security is not None else None
 
     def links(self, name: Node, machine: Machine) -> MemberLinks:
         heartbeat = min(self.current.heartbeat, self.standby.after)
@@ -197,7 +203,7 @@ class MachineProcess:
         """
         assert settings.data_dir, "copies are on disk"
         name, data_dir = settings.name, Path(settings.data_dir)
-        self._settings = ProcessSettings(settings, reload)
+        self._settings = ProcessSettings(settings if has_broker else beside_peers(settings), reload)
         self._on_ready = on_ready
         self._routes = routes
         self._has_broker = has_broker
@@ -258,14 +264,16 @@ class MachineProcess:
         elif time.monotonic() - self._here_at > HERE_SECONDS:
             self._here_at = time.monotonic()
             settings = self._settings
-            here = HostIsHere(settings.current.name, 0, self._links.own.life, settings.address, settings.current.zone)
+            name, zone, life = settings.current.name, settings.current.zone, self._links.own.life
+            here = HostIsHere(name, 0, life, self._machine, settings.address, zone, settings.client_address)
             self._host.say_here(here, self._join)
         self._host.tick()
 
-    def _met(self, machine: Machine, here: HostIsHere) -> None:
-        """A machine that runs no broker may hold copies."""
+    def _met(self, here: HostIsHere) -> None:
+        """A machine that runs no broker may hold copies: whoever runs one here tells the others."""
+        self._links.send_here(here)
         if self._primary is not None:
-            self._primary.seat.meet_host(machine, here)
+            self._primary.seat.meet_host(here)
 
     # As the primary ------------------------------------------------------------------------------------------
 
@@ -292,14 +300,10 @@ class MachineProcess:
         settings = self._settings.current
         self._is_promoted = False
         self._wake.clear()
-        port = HostPort(
-            self._links,
-            f"{settings.name} runs on another machine",
-            tls=self._settings.listening,
-            locate=lambda broker: self._host.locate(broker, Port.PEERS),
-        )
+        ports = {each: self._host_port(each) for each in Port}
         site = HostSite(settings, self._host, self._settings.security)
-        await port.listen(settings.peer_listen)
+        await ports[Port.PEERS].listen(settings.peer_listen)
+        await ports[Port.CLIENTS].listen(settings.client_listen)
         admin = await site.listen()
         if self._has_broker:
             self._host.take_up(settings.name)
@@ -307,7 +311,18 @@ class MachineProcess:
         if not self._is_stopped:
             await self._wake.wait()
         await site.close()
-        await port.close()
+        for port in ports.values():
+            await port.close()
+
+    def _host_port(self, port: Port) -> HostPort:
+        name = self._settings.current.name
+        return HostPort(
+            self._links,
+            f"{name} runs on another machine",
+            tls=partial(self._settings.listening, port),
+            locate=lambda broker: self._host.locate(broker or name, port),
+            port=port,
+        )
 
     def _promoted(self, _view: View) -> None:
         self._is_promoted = True
@@ -370,3 +385,9 @@ async def run_promoted(
     finally:
         ticking.cancel()
         await links.stop()
+
+
+def _with_port(text: str, key: str) -> str:
+    """An address with a port that it keeps, where any was wanted. Raises SettingsError."""
+    place = parse_address(text, key=key)
+    return str(Address(place.host, place.port or usable_port(place.host, 0)))

@@ -81,6 +81,8 @@ class Replication(Feature):
 
     def start(self) -> None:
         """The process listens."""
+        if not self.member.is_primary:
+            return  # it was deposed while it was being started
         self.meet_host(self.member.machine, HostLocation(time.time_ns(), self._address, self._zone))
         self._driver.perform(self.member.lead(self._seat.base, self._seat.run))
         self._written(self._disk.store.position)
@@ -97,6 +99,7 @@ class Replication(Feature):
     def move_to(self, to: str) -> None:
         """Move the broker to the machine whose host process is called so, or listens there. Raises PromotionError."""
         hosts = {display(machine): host.address for machine, host in self._directory.known.hosts.items()}
+        hosts |= {display(each.machine): each.address for each in self.member.candidates}
         address = hosts.get(to, to if ":" in to else "")
         if not address:
             raise PromotionError(f"no machine {to!r} is known: give the HOST:PORT at which it listens for peers")

@@ -145,6 +145,7 @@ export class SelectionPanel {
               ? "in memory only"
               : "not known",
         ],
+        ...standbyFacts(broker),
         ["clients", count(broker.clients)],
         ["waiting to be sent", bytes(broker.queued_bytes)],
         ["held by changes", count(broker.held)],
@@ -240,4 +241,15 @@ function clientRow(name, client, detail) {
     text: name,
     detail: client.up ? wants : `not connected; ${wants}`,
   };
+}
+
+// Where a broker that has standbys runs, where its data is besides, and how far each copy is behind.
+function standbyFacts({ machine, copies = {}, is_covered }) {
+  if (!machine) return [];
+  const told = Object.entries(copies).map(([name, lacks]) => (lacks ? `${name} (${lacks})` : name));
+  const shown = told.join(", ") || "nowhere else";
+  return [
+    ["runs on", machine],
+    ["copies", is_covered ? shown : `${shown}: not covered`],
+  ];
 }
