@@ -31,6 +31,7 @@ AREAS = {
     "coloured": Area("the coloured overlay, damaged or reconfigured", 500),
     "stabilise": Area("damaged tables that stabilise by leases or rebuilding", 500),
     "mobility": Area("clients that move", 20_000),
+    "standby-points": Area("machines destroyed at every message of every protocol, in the simulator", 100_000),
     "standby-live": Area("machines of nine brokers destroyed under load; brokers come back elsewhere"),
     "standby-partitions": Area("partitions of a network with standbys, and their cure"),
     "standby-crash-points": Area("machines destroyed at messages of every protocol, on processes"),

@@ -24,6 +24,7 @@ from pleach.core.messages import (
 from pleach.core.standby.messages import Alive, Here
 from pleach.scenario.model import Scenario
 from pleach.sim.standby.hosts import Host
+from pleach.trace import Rule
 from support.overlay.faults_at_messages import When
 from support.overlay.judgement import Watched, violations
 
@@ -77,12 +78,13 @@ class Ordeal:
     mishaps: Sequence[Mishap] = ()
     between: Between = Between.BROKERS
     begins_at: float = 0.0
-    seed: int = SEED
     watch: type[Watched] = Watched
     points: list[Point] = field(default_factory=list)
+    spared: frozenset[Rule] = frozenset()
+    deliveries: int = 0
 
     def __post_init__(self) -> None:
-        self.watched = self.watch(self.scenario, self.seed)
+        self.watched = self.watch(self.scenario, SEED)
         self.run = self.watched.run
         self._waiting = {mishap.index: mishap for mishap in self.mishaps}
         if self.between is Between.BROKERS:
@@ -109,7 +111,8 @@ class Ordeal:
     def finish(self) -> list[str]:
         """Run to the end; returns what does not hold."""
         verdict = self.watched.finish()
-        return [*self.watched.flaws, *violations(verdict)]
+        self.deliveries = verdict.counts.deliveries
+        return [*self.watched.flaws, *violations(verdict, self.spared)]
 
     # Points --------------------------------------------------------------------------------------------------
 
@@ -151,11 +154,11 @@ class Ordeal:
             self._strike(mishap, machines[mishap.victim])
 
     def _strike(self, mishap: Mishap, host: Host) -> None:
-        outages, sim = self.run.outages, self.run.sim
+        outages = self.run.outages
         if not host.is_up:
             return
         if mishap.seconds is None:
             outages.destroy(host)
         else:
             outages.take_down(host)
-            sim.at(sim.now + mishap.seconds, partial(outages.bring_up, host))
+            self.run.standbys.later(mishap.seconds, partial(outages.bring_up, host))  # also in a drain

@@ -88,6 +88,7 @@ class StandbyOutages(SimOutages):
         if host.is_up:
             self.take_down(host)
         host.disk.wipe()
+        self._standbys.give_up_lost()
 
     def host_of(self, broker: Node) -> Host:
         """The machine where the broker runs, or is to run."""

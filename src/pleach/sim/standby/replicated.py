@@ -27,7 +27,8 @@ class ReplicatedBroker:
         self.current: RunningBroker | None = None  # the last that served, while it runs
         self.left_with: dict[Node, RunningBroker] = {}
         self.place = ""  # the machine where it ran last
-        self.is_dissolved = False
+        self.is_done = False  # it has left, and nobody waits for it or it for anybody
+        self.is_dissolved = False  # and its members have forgotten it
 
     def contact_of(self, peer: Node) -> RunningBroker | None:
         """The process that a node is connected to."""

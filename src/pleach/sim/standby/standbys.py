@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pleach.core.effects import Send, SetTimer
+from pleach.core.effects import Concluded, Send, SetTimer
 from pleach.core.messages import OPERATOR, Node, OperatorRequest
 from pleach.core.standby.candidates import KnownMachine, Preference, best, candidates
 from pleach.core.standby.composition import Candidate
@@ -291,9 +291,7 @@ class Standbys:
         if self.sessions.unconfirmed:
             return True
         return any(
-            each.current is None or bool(each.current.pending)
-            for each in self.brokers.values()
-            if not each.is_dissolved
+            each.current is None or bool(each.current.pending) for each in self.brokers.values() if not each.is_done
         )
 
     @property
@@ -341,6 +339,7 @@ class Standbys:
     def _dissolve(self, running: RunningBroker) -> None:
         """Tell the members, again and again, until all that live have forgotten the broker."""
         name, host = running.broker.name, running.host
+        running.broker.is_done = True
         member = host.members[name]
         others = [self.hosts[each] for each in self._views[name].members if each != host.name]
         if any(name in each.disk.registers for each in others if each.name not in self.destroyed):
@@ -354,6 +353,32 @@ class Standbys:
         if not host.running:
             host.is_leaving = True
             self.machines_changed()
+
+    def give_up_lost(self) -> None:
+        """A machine was destroyed: brokers that nobody can bring back, and that nobody misses.
+
+        One has left, and all that knew it have forgotten it; another was new, and had no standby yet.
+        """
+        for name, broker in list(self.brokers.items()):
+            if broker.is_dissolved:
+                continue
+            registers = {each.name: each.disk.registers.get(name) for each in self.hosts.values()}
+            known = {machine: register for machine, register in registers.items() if register is not None}
+            has_copy = any(machine in register.view.copies for machine, register in known.items())
+            if (not known and name not in self._run.brokers) or (not has_copy and not broker.place):
+                self._give_up(broker)
+
+    def _give_up(self, broker: ReplicatedBroker) -> None:
+        broker.is_done = broker.is_dissolved = True
+        self._left[broker.name] = self._views.pop(broker.name).number
+        for each in self.hosts.values():
+            each.forget(broker.name)
+        for session in self.sessions.of(broker.name):
+            self.sessions.confirm(session.link.sender, session.link.receiver, session.sent)
+        for operation in self._run.operations.under_way:
+            if operation.broker == broker.name:
+                end = Concluded(operation.name, f"broker {broker.name} is lost: it had no standby yet")
+                self._run.operations.concluded(broker.name, end)
 
 
 class _Operator:
