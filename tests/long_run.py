@@ -35,6 +35,7 @@ AREAS = {
     "standby-live": Area("machines of nine brokers destroyed under load; brokers come back elsewhere"),
     "standby-partitions": Area("partitions of a network with standbys, and their cure"),
     "standby-crash-points": Area("machines destroyed at messages of every protocol, on processes"),
+    "standby-rules": Area("the rules of standbys under an adversary, explored and walked through", 2_000),
     "kills": Area("`kill -9` and restart of random brokers of nine under load"),
     "crash-points": Area("`kill -9` at every message of swap, add and remove"),
     "reweave": Area("reconfigurations of a chain of five at 1,000 events/s"),

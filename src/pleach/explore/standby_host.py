@@ -386,8 +386,10 @@ class ModelHost:
 class ChosenTiming(MemberTiming):
     """Judgements that depend on time, as the explorer chooses them: nothing that is safe may rest on a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: Iterable[Machine]) -> None:
+        """`machines`: all that there are; each has answered at some time."""
         super().__init__(1.0, 0.0)
+        self.heard = dict.fromkeys(machines, 0.0)
         self.choose(frozenset(), is_late=False)
 
     def choose(self, silent: frozenset[Machine], *, is_late: bool) -> None:
@@ -396,6 +398,12 @@ class ChosenTiming(MemberTiming):
         self._is_late = is_late
 
     def ran(self, now: float) -> None:
+        pass
+
+    def note_heard(self, machine: Machine, now: float) -> None:
+        pass
+
+    def keep_only(self, machines: Iterable[Machine]) -> None:
         pass
 
     def is_silent(self, machine: Machine, now: float) -> bool:  # noqa: ARG002

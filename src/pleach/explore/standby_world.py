@@ -150,7 +150,7 @@ class StandbyWorld:
         setting = self.setting
         config = StandbyConfig(1.0, setting.wanted)
         others = [each for each in self.machines if each != machine]
-        return ModelHost(machine, config, others, rules=setting.rules, timing=ChosenTiming())
+        return ModelHost(machine, config, others, rules=setting.rules, timing=ChosenTiming(self.machines))
 
     # Numbers -------------------------------------------------------------------------------------------------
 
