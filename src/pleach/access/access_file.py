@@ -173,8 +173,23 @@ def _read(file: Path) -> AccessTables:
         raise AccessError(f"{file}: {key}: {reason}", "see docs/reference/access.md for the keys") from None
 
 
-def _verifier(settings: TokenSettings, directory: Path) -> TokenVerifier:
+def token_keys_file(file: Path) -> Path | None:
+    """The file with the keys of the issuer of tokens, where an access file names one, and is usable."""
+    try:
+        tokens = _read(file).tokens
+    except AccessError:
+        return None
+    return _keys_file(tokens, file.parent) if tokens else None
+
+
+def _keys_file(settings: TokenSettings, directory: Path) -> Path:
+    """Where the broker was promoted on another machine, it is beside the access file, wherever it was before."""
     file = directory / settings.keys
+    return file if file.exists() else directory / file.name
+
+
+def _verifier(settings: TokenSettings, directory: Path) -> TokenVerifier:
+    file = _keys_file(settings, directory)
     try:
         return TokenVerifier(settings, file.read_bytes())
     except OSError as error:

@@ -26,6 +26,7 @@ def standby(
     after: Annotated[float | None, typer.Option(help="Seconds of silence until a copy takes over.")] = None,
     zone: Annotated[str | None, typer.Option(help="Location: copies are in another zone, if there is one.")] = None,
     tls: Annotated[Path | None, typer.Option(help="Files of `pleach certs broker`: TLS on all ports.")] = None,
+    access: Annotated[Path | None, typer.Option(help="The access file of the network, as brokers have it.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Log JSON objects, to stderr.")] = None,
 ) -> None:
@@ -44,6 +45,7 @@ def standby(
         "standby": {"after": after} if after else {},
         "zone": zone,
         "tls": {"directory": str(tls)} if tls else None,
+        "access": {"file": str(access)} if access else None,
         "log_level": log_level,
         "json_logs": json_logs,
     }

@@ -5,10 +5,12 @@ import contextlib
 import os
 import signal
 import stat
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from pleach.access.access_file import load_access
 from pleach.core.standby.views import Register, View
 from pleach.errors import SettingsError
 from pleach.server.door.settings import AccessSettings
@@ -30,6 +32,7 @@ from pleach.server.standby.launcher import PID, READY, BrokerLauncher, Ended, La
 from pleach.server.standby.messages import BrokerFiles
 from pleach.server.standby.registers import RegisterFile
 from pleach.server.store import Store
+from support.access.operators import Provider
 from support.live.tiny_broker import until
 
 HERE, THERE = "h#1", "m#1"
@@ -91,6 +94,28 @@ def test_certificate_key_and_rights_come_with_the_broker_and_are_private(tmp_pat
     assert made.access == AccessSettings(str(tmp_path / ACCESS))
     assert [(tmp_path / each).read_bytes() for each in (CERTIFICATE, KEY, ACCESS)] == [b"C", b"K", b"A"]
     assert {stat.S_IMODE((tmp_path / each).stat().st_mode) for each in (CERTIFICATE, KEY, ACCESS)} == {0o600}
+
+
+def test_the_access_file_is_the_hosts_where_it_has_one(tmp_path):
+    """A right that is taken back there is gone at all brokers of the machine."""
+    host = msgspec.structs.replace(HOST, access=AccessSettings("/etc/pleach/access.toml", audit="/var/log/h"))
+    own = BrokerSettings("x", access=AccessSettings("elsewhere.toml"))
+    made = broker_settings(files_of(own, access=b"A"), host, tmp_path)
+    assert made.access == AccessSettings("/etc/pleach/access.toml")
+    assert not (tmp_path / ACCESS).exists()
+    assert broker_settings(files_of(BrokerSettings("y")), host, tmp_path).access is None
+
+
+@pytest.mark.parametrize("keys", ["issuer.pem", "../keys/issuer.pem", "/nowhere/keys/issuer.pem"])
+def test_the_keys_of_an_issuer_come_with_the_access_file(tmp_path, keys):
+    provider = Provider(tmp_path)
+    provider.write(oscar="verbs = ['read']")
+    text = provider.file.read_text().replace("issuer.pem", keys)
+    pem, folder = (tmp_path / "issuer.pem").read_bytes(), tmp_path / "standby" / "x"
+    own = BrokerSettings("x", access=AccessSettings("access.toml"))
+    made = broker_settings(files_of(own, access=text.encode(), token_keys=pem), HOST, folder)
+    principal, _ = load_access(Path(made.access.file)).of_token(provider.token("oscar"))
+    assert principal is not None
 
 
 def test_a_host_without_tls_cannot_run_a_broker_that_has_it(tmp_path):

@@ -28,8 +28,8 @@ def write_case(case: Case, path: Path) -> None:
 
 
 def case_text(case: Case) -> str:
-    about = [f"# seed = {case.seed}", f"# features: {', '.join(case.features)}"] if case.features else []
-    parts = [*about, scenario_text(case.scenario)]
+    about = [f"# features: {', '.join(case.features)}"] if case.features else []
+    parts = [f"# seed = {case.seed}", *about, scenario_text(case.scenario)]
     if case.beside != NOTHING:
         parts.append(f"{BESIDE}\n" + _assignments(_plain(case.beside)))
     return "\n".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from pleach.access.access_file import token_keys_file
 from pleach.server.settings import BrokerSettings, effective
 from pleach.server.standby.messages import FILE_BYTES_MAX, BrokerFiles
 
@@ -19,10 +20,11 @@ def files_of(settings: BrokerSettings) -> BrokerFiles:
         _content(tls.path("certificate")) if tls else b"",
         _content(tls.path("key")) if tls else b"",
         _content(access.file) if access else b"",
+        _content(token_keys) if access and (token_keys := token_keys_file(Path(access.file))) else b"",
     )
 
 
-def _content(path: str) -> bytes:
+def _content(path: str | Path) -> bytes:
     try:
         content = Path(path).read_bytes()
     except OSError as error:

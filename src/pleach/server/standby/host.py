@@ -64,6 +64,9 @@ class Launcher(Protocol):
     def addresses_of(self, broker: Node) -> BrokerAddresses | None:
         """Where a broker is that runs here."""
 
+    def reload(self) -> None:
+        """Let the brokers that run here read their files again."""
+
     async def stop(self) -> None: ...
 
 
@@ -218,6 +221,10 @@ class StandbyHost(MachineHost):
     def _let_go(self, broker: Node) -> HeldCopy:
         self.links.detach(broker)
         return self._held.pop(broker)
+
+    def reload(self) -> None:
+        """The settings of this machine, or files that they name, are others."""
+        self._launcher.reload()
 
     async def stop(self) -> None:
         await self._launcher.stop()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from pleach.access.access_file import load_access
 from pleach.access.principals import Verb
 from pleach.core.messages import Node
 from pleach.errors import PleachError, SettingsError
@@ -67,7 +68,7 @@ class HostSite:
     def __init__(self, settings: BrokerSettings, host: StandbyHost, security: TransportSecurity | None) -> None:
         self._settings = settings
         self._security = security
-        self._door = _door(settings, security)
+        self._door = _HostDoor(settings, security) if settings.access is not None else None
         self._server: asyncio.Server | None = None
         told = {"name": settings.name, "zone": settings.zone, "ready": True, "reasons": [], "broker": False}
         pages = (
@@ -95,6 +96,11 @@ class HostSite:
         host, port, *_ = self._server.sockets[0].getsockname()
         return str(Address(host, port))
 
+    def reload(self) -> None:
+        """Read the access file again. Raises AccessError where it is refused: the former one stays."""
+        if self._door is not None:
+            self._door.reload()
+
     async def close(self) -> None:
         if self._server is not None:
             await end_listening([self._server])
@@ -102,11 +108,18 @@ class HostSite:
             await self._door.stop(is_fatal=False)
 
 
-def _door(settings: BrokerSettings, security: TransportSecurity | None) -> OperatorDoor | None:
-    if settings.access is None:
-        return None
-    from pleach.access.access_file import load_access  # noqa: PLC0415 - processes without one start sooner
+class _HostDoor(OperatorDoor):
+    """Operators' log-in at a process without a broker, whose features would read the access file else."""
 
-    access = load_access(Path(settings.access.file))
-    audit = AuditLog(Path(settings.access.audit) if settings.access.audit else Path(settings.data_dir) / FILE)
-    return OperatorDoor(settings.name, lambda: access, security, audit)
+    def __init__(self, settings: BrokerSettings, security: TransportSecurity | None) -> None:
+        """Raises AccessError."""
+        assert settings.access is not None
+        self._file = Path(settings.access.file)
+        self._loaded = load_access(self._file)
+        audit = AuditLog(Path(settings.access.audit) if settings.access.audit else Path(settings.data_dir) / FILE)
+        super().__init__(settings.name, lambda: self._loaded, security, audit)
+
+    def reload(self) -> None:
+        """Raises AccessError."""
+        self._loaded = load_access(self._file)
+        self.settings_applied()

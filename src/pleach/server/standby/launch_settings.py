@@ -1,7 +1,8 @@
 """Settings of a broker that was promoted on another machine: its own, as far as they do not depend on the machine.
 
 What belongs to the machine is its host's: where it listens (on free ports), its zone, the authority and the membership
-list, and how it logs. Certificate, key and access file are the broker's, and lie in its folder.
+list, the access file, and how it logs: who is taken out of them is out of all brokers of the machine. Certificate and
+key are the broker's, and lie in its folder; so does its access file, where its host has none.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from pleach.access.access_file import token_keys_file
 from pleach.disk.private_files import make_private_folder
 from pleach.errors import SettingsError
 from pleach.net.addresses import Address, BrokerAddresses, is_loopback, parse_address
@@ -35,11 +37,19 @@ def broker_settings(files: BrokerFiles, host: BrokerSettings, folder: Path) -> B
     changed: dict[str, Any] = {key: getattr(host, key) for key in OF_THE_HOST}
     changed |= {"data_dir": str(folder / DATA), "access": None, "tls": None}
     if own.access is not None:
-        replace_file(folder / ACCESS, files.access)
-        changed["access"] = AccessSettings(str(folder / ACCESS))
+        changed["access"] = AccessSettings(str(_access(files, host, folder)))
     if own.tls is not None:
         changed["tls"] = _tls(files, host, folder)
     return msgspec.structs.replace(own, **changed, **_addresses(own, host, _former(folder)))
+
+
+def _access(files: BrokerFiles, host: BrokerSettings, folder: Path) -> Path:
+    if host.access is not None:
+        return Path(host.access.file).absolute()
+    replace_file(folder / ACCESS, files.access)
+    if token_keys := token_keys_file(folder / ACCESS):
+        replace_file(folder / token_keys.name, files.token_keys)
+    return folder / ACCESS
 
 
 def _tls(files: BrokerFiles, host: BrokerSettings, folder: Path) -> TlsSettings:

@@ -9,7 +9,7 @@ Rule 2: while the broker's register on this disk names this machine as the prima
 Rule 3: a process of an earlier life of the host is found by the lock of its store, and counts as this host's again.
 Rule 4: while this machine has a copy that may be promoted, a process is loaded already, and waits to be told which
         broker it is.
-Rule 5: when the host stops in good order, so do its brokers.
+Rule 5: when the host stops in good order, so do its brokers; when it reads its settings again, they do, too.
 """
 
 from __future__ import annotations
@@ -194,6 +194,12 @@ class BrokerLauncher:
             _end(launched.process, at_once=True)
         await asyncio.wait([launched.task])
 
+    def reload(self) -> None:
+        """Rule 5: certificates, lists and rights may be others. One that is being started reads them anyway."""
+        for broker, launched in self._launched.items():
+            if launched.process is not None and (self._host.folder(broker) / READY).exists():
+                _signal(launched.process.pid, signal.SIGHUP)
+
     async def stop(self) -> None:
         self._is_stopping = True
         self.relax()
@@ -279,6 +285,13 @@ def _end(process: BrokerProcess, *, at_once: bool = False) -> None:
             process.terminate()
     except ProcessLookupError:
         log.debug("process %d has ended already", process.pid)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        log.debug("process %d has ended already", pid)
 
 
 async def _loaded() -> asyncio.subprocess.Process:

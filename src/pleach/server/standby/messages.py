@@ -36,6 +36,7 @@ class BrokerFiles(msgspec.Struct, frozen=True, array_like=True):
     certificate: FileBytes = b""
     key: FileBytes = b""
     access: FileBytes = b""  # the access file, where the broker has one
+    token_keys: FileBytes = b""  # of the issuer of tokens that the access file names
 
 
 class FillMessage(msgspec.Struct, frozen=True, array_like=True):

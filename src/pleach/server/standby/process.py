@@ -65,6 +65,7 @@ class ProcessSettings:
         """Raises CertificateError where files of [tls] are unusable."""
         self._kept = {key: _with_port(getattr(settings, key), key) for key in LISTENS}
         self.current = msgspec.structs.replace(settings, **self._kept)  # rule 2
+        self.on_reload: Callable[[], None] = lambda: None
         self._reload = reload
         self.security = TransportSecurity(lambda: self.current, settings.tls) if settings.tls else None
 
@@ -80,6 +81,7 @@ class ProcessSettings:
         self.current = msgspec.structs.replace(self._reload(), **self._kept)
         if self.security is not None:
             self.security.settings_applied()
+        self.on_reload()
         return self.current
 
     @property
@@ -222,8 +224,10 @@ class MachineProcess:
             own=name if has_broker else "",
             on_own_promoted=self._promoted,
         )
+        self._settings.on_reload = self._host.reload
         self._links.on_here = self._met
         self._primary: PrimaryRun | None = None
+        self._site: HostSite | None = None  # while it is host only
         self._is_stopped = False
         self._is_promoted = False
         self._wake = asyncio.Event()  # while it is host only: it stops, or is promoted
@@ -301,7 +305,7 @@ class MachineProcess:
         self._is_promoted = False
         self._wake.clear()
         ports = {each: self._host_port(each) for each in Port}
-        site = HostSite(settings, self._host, self._settings.security)
+        site = self._site = HostSite(settings, self._host, self._settings.security)
         await ports[Port.PEERS].listen(settings.peer_listen)
         await ports[Port.CLIENTS].listen(settings.client_listen)
         admin = await site.listen()
@@ -310,6 +314,7 @@ class MachineProcess:
         self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
         if not self._is_stopped:
             await self._wake.wait()
+        self._site = None
         await site.close()
         for port in ports.values():
             await port.close()
@@ -345,6 +350,8 @@ class MachineProcess:
     def _asked_to_reload(self) -> None:
         try:
             self._settings.reload()
+            if self._site is not None:
+                self._site.reload()
         except PleachError as error:
             log.error("the settings stay as they are: %s", error)  # noqa: TRY400 - the sentence says it all
 

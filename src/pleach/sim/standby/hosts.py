@@ -205,7 +205,8 @@ class Host:
             del self.members[member.broker]
 
     def forget(self, broker: Node) -> None:
-        """The broker is no more."""
+        """The broker is no more, nor is a process of it that was cut off and knew nothing of a newer one."""
+        self.stop(broker)
         for known in (self.disk.registers, self.disk.copies, self.members, self._filled):
             known.pop(broker, None)
 

@@ -342,7 +342,6 @@ class Standbys:
             host.carry_out(member, member.dissolve())
             return
         running.broker.is_dissolved = True
-        host.stop(name)
         for each in self.hosts.values():
             each.forget(name)
         self._left[name] = self._views.pop(name).number
