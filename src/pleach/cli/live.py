@@ -34,7 +34,7 @@ def live(
 ) -> None:
     """Start one process per broker, run a scenario on them over TCP, and print the verdict.
 
-    A crash is `kill -9`; a switch between the processes makes latency, cuts and slow links. Everything is stopped at the
+    A crash is `kill -9`; a switch between the processes makes latency, cuts and slow links. All is stopped at the
     end, also after Ctrl-C. Example: `pleach live examples/crash-restart.toml --trace runs/` then `pleach audit runs/`
     """
     scenario = load_scenario(file)
