@@ -23,6 +23,7 @@ from typing import Any
 from pleach.core.events.event import EventId
 from pleach.core.overlay.plans import Topology
 from pleach.errors import PleachError
+from pleach.operate.broker_move import move_broker
 from pleach.operate.move import ClientMove
 from pleach.operate.operation import fresh_name
 from pleach.operate.survey import Survey
@@ -234,16 +235,33 @@ class Network:
         ready = await self._until_ready(dying, died_at)
         await self._until_across(dying, found, died_at)
         self._report.deaths += [self._death(each, machine, found, died_at, ready.get(each, math.inf)) for each in dying]
-        await self.add_machine()
+        fresh = await self.add_machine()
         await self.until_whole()
         self._report.whole.append(time.monotonic() - died_at)
+        await self._spread(fresh)
         await asyncio.sleep(WARM_UP)
 
-    async def add_machine(self) -> None:
+    async def _spread(self, fresh: str) -> None:
+        """Move a broker of a machine that has several to one that has none, as an operator would."""
+        found = await self._machines.survey()
+        homes = Counter(self._machines.machine_of(found.admin[broker]) for broker in self.brokers)
+        crowded = [each for each in self.brokers if homes[self._machines.machine_of(found.admin[each])] > 1]
+        if not crowded or homes[fresh]:
+            return
+        broker = self._rng.choice(crowded)
+        try:
+            end = await move_broker(found, broker, fresh, seconds_max=MOVE_SECONDS_MAX)
+        except PleachError as error:
+            self._report.moves[f"of brokers: {error}"] += 1
+        else:
+            self._report.moves["of brokers" + (f": {end.reason}" if end.reason else "")] += 1
+
+    async def add_machine(self) -> str:
         self._fresh += 1
         name = f"x{self._fresh}"
         await self._machines.add_host(name, self._rng.choice(sorted({*ZONES.values()})))
         self._note(name, "added")
+        return name
 
     async def until_whole(self) -> Survey:
         return await self._machines.until_whole(self.brokers)

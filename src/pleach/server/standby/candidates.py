@@ -4,6 +4,8 @@ Rule 1: where the operator names machines, only those.
 Rule 2: one that has not answered for `PATIENCE_SECONDS` makes room for the next, and has its turn again when there is
         no better one.
 Rule 3: a name stands for one machine, that of its newest disk.
+Rule 4: while too few of the best answer for a view to be full, all that are known are asked at once, and whoever
+        answers comes first: a broker that has just been promoted does not know which machines were lost before.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pleach.server.standby.links import MemberLinks
 from pleach.server.standby.registers import display, life
 
 PATIENCE_SECONDS = 10.0
+ASKED_MAX = 64  # at once (rule 4)
 
 
 class CandidateMachines:
@@ -65,7 +68,16 @@ class CandidateMachines:
         preference = Preference(self._settings().zone, self._router.neighbours, owner=self._owner())
         ranked = candidates(self._member.broker, self._member.machine, self._known(), preference)
         patient = sorted(ranked, key=self._turn)  # stable: the order of ranks stays
-        return list(best(patient, self._member.config.copies))
+        return self._enough(patient)
+
+    def _enough(self, ranked: Sequence[Candidate]) -> list[Candidate]:
+        """Rule 4."""
+        copies = self._member.config.copies
+        chosen = best(ranked, copies)
+        if sum(map(self._answers, chosen)) >= 2 * copies - 2:  # the other members of a view
+            return list(chosen)
+        answering = best([each for each in ranked if self._answers(each)], copies)
+        return [*answering, *(each for each in ranked if each not in answering)][:ASKED_MAX]
 
     def _known(self) -> list[KnownMachine]:
         running: defaultdict[Machine, list[Node]] = defaultdict(list)
@@ -77,11 +89,14 @@ class CandidateMachines:
     def _turn(self, candidate: Candidate) -> int:
         """How often a machine has been waited for in vain."""
         machine, now = candidate.machine, self._clock()
-        heard = self._member.heard.get(machine)
-        if heard is not None and now - heard < PATIENCE_SECONDS:
+        if self._answers(candidate):
             self._tried.pop(machine, None)
             return 0
         return int((now - self._tried.setdefault(machine, now)) / PATIENCE_SECONDS)
+
+    def _answers(self, candidate: Candidate) -> bool:
+        heard = self._member.heard.get(candidate.machine)
+        return heard is not None and self._clock() - heard < PATIENCE_SECONDS
 
 
 def newest_lives(hosts: Mapping[Machine, HostLocation]) -> dict[Machine, HostLocation]:
