@@ -54,12 +54,12 @@ def test_nothing_comes_from_elsewhere(page):
 
 
 def test_pictures_show_what_changed(page):
-    timeline, before, after, killed, restarted = map(ET.fromstring, re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    timeline, before, after, lost, promoted = map(ET.fromstring, re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     assert len(timeline.findall(".//rect[@class='gap']")) == 2
     assert [len(svg.findall(".//line[@class='link goes']")) for svg in (before, after)] == [1, 0]
     assert [len(svg.findall(".//line[@class='link comes']")) for svg in (before, after)] == [0, 1]
     assert len(after.findall(".//circle[@class='client comes']")) == 1
-    assert [len(svg.findall(".//g[@class='broker struck']")) for svg in (killed, restarted)] == [1, 0]
+    assert [len(svg.findall(".//g[@class='broker struck']")) for svg in (lost, promoted)] == [1, 0]
     assert len(after.findall(".//text[@class='name']")) == 9
 
 

@@ -3,14 +3,19 @@
 `python tests/long_run.py standby-rules` does the same for as long as one lets it.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from pleach.cli.explore import explore
+from pleach.errors import InvalidInputError
 from pleach.explore.standby_network import StandbyNetwork
 from pleach.explore.standby_plants import STANDBY_PLANTS
 from pleach.explore.standby_search import StandbySearch, walk
-from pleach.explore.standby_world import Bounds, Budget, StandbySetting, StandbyWorld
+from pleach.explore.standby_world import STANDBY_WORLDS, Bounds, Budget, StandbySetting, StandbyWorld
 
 STATES_MAX = 100_000
 PROMOTION = Budget(publications=1, ticks=0, seeks=1, answers=0, breaks=0, crashes=0)
@@ -95,3 +100,44 @@ def test_a_bug_is_found_in_a_small_world(plant):
 def test_a_bug_is_found_by_random_schedules(plant):
     world = StandbyWorld(replace(DEEP, rules=STANDBY_PLANTS[plant]))
     assert any(walk(world, seed, 400)[1] for seed in range(250))
+
+
+# The command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Runs `pleach explore`; gives its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "200")
+    app = typer.Typer()
+    app.command("explore")(explore)
+
+    def run(*words):
+        result = CliRunner().invoke(app, words)
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.stdout
+
+    return run
+
+
+def test_a_bug_is_explained(typed):
+    code, said = typed("--standby", "--plant", "confirm-by-few")
+    assert code == 1
+    assert "I2: s is a copy of view 1 and lacks what was confirmed" in said
+    assert "2  p: write" in said
+
+
+def test_worlds_are_told_one_by_one_and_what_was_not_visited(typed):
+    code, said = typed("--standby", "--states", "50")
+    assert code == 2
+    assert said.count("and there are more") == len(STANDBY_WORLDS)
+    code, said = typed("--standby", "--states", "50", "--json")
+    assert [*json.loads(said)] == [*STANDBY_WORLDS]
+
+
+def test_what_cannot_be_explored_is_said(typed):
+    with pytest.raises(InvalidInputError, match="give a scenario file, or --standby"):
+        typed()
+    with pytest.raises(InvalidInputError, match="unknown bug 'confirm-by-none'; did you mean"):
+        typed("--standby", "--plant", "confirm-by-none")

@@ -58,7 +58,7 @@ def demo(
 ) -> None:
     """Nine broker processes in three zones, thirty clients under load, one change after the other, and the verdict.
 
-    A link is swapped, a broker added, another removed, one killed with `kill -9`, clients are moved, a distant link
+    A link is swapped, a broker added, another removed, one destroyed with its disk, clients are moved, a distant link
     is exchanged, and the tree improves itself. The trace is audited on Spark, a report is written, and all
     processes are stopped.
 

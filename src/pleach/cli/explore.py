@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pleach.cli.explore_standby import explore_standby
 from pleach.cli.show import progress_bar
 from pleach.cli.terminal import Console, escape
 from pleach.core.overlay.registry import EXCHANGES
@@ -30,7 +31,7 @@ SCHEDULE_FILE = "schedule.json"  # in the hint, where no --out was given
 
 
 def explore(
-    file: Annotated[Path, typer.Argument(help="A small scenario file (TOML).", show_default=False)],
+    file: Annotated[Path | None, typer.Argument(help="A small scenario file (TOML).", show_default=False)] = None,
     exchange: Annotated[str, typer.Option(help=f"The protocol, instead of the file's: {', '.join(EXCHANGES)}.")] = "",
     plant: Annotated[str, typer.Option(help=f"Plant a bug: {', '.join(sorted(PLANTS))}.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the failing schedule to this file.")] = None,
@@ -39,6 +40,7 @@ def explore(
     states: Annotated[int, typer.Option(min=1, help="Give up after this many states.")] = STATES_MAX,
     only: Annotated[str, typer.Option(help=f"Count one kind of failure only: {', '.join(KINDS)}.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    standby: Annotated[bool, typer.Option("--standby", help="The rules of standbys, without a scenario.")] = False,
 ) -> None:
     """Check every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
 
@@ -47,7 +49,14 @@ def explore(
 
     Example: `pleach explore examples/chain-of-three.toml --plant overtaking-unsubscription --out schedule.json`
     then `pleach sim examples/chain-of-three.toml --schedule schedule.json`
+
+    With `--standby` the members of one broker (primary, standby, witness) meet losses, crashes, deaths and any opinion
+    of who is silent: `pleach explore --standby --states 20000`, `pleach explore --standby --plant confirm-by-few`
     """
+    if standby:
+        explore_standby(plant, states, as_json=as_json)
+    if file is None:
+        raise InvalidInputError("give a scenario file, or --standby")
     scenario = load_scenario(file)
     if exchange and exchange not in EXCHANGES:
         raise InvalidInputError(f"--exchange: unknown protocol {exchange!r}{instead(exchange, EXCHANGES)}")

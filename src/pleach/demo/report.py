@@ -141,7 +141,7 @@ def places(brokers: Iterable[Node]) -> dict[Node, Point]:
 def tree_svg(
     tree: TreeSnapshot, other: TreeSnapshot, where: Mapping[Node, Point], *, mark: str, struck: frozenset[Node]
 ) -> str:
-    """`mark`: the class of parts that `other`, the tree before or after, lacks. `struck`: brokers that were killed."""
+    """`mark`: the class of parts that `other`, the tree before or after, lacks. `struck`: brokers that were lost."""
     parts = [*_zones()]
     for a, b in sorted(tree.topology.links):
         kind = "link" if (a, b) in other.topology.links else f"link {mark}"
@@ -174,7 +174,7 @@ def _broker(
 
 
 def struck_in(scene: Scene) -> frozenset[Node]:
-    return frozenset(step.broker for step in scene.act.steps if isinstance(step, steps.Crash))
+    return frozenset(step.broker for step in scene.act.steps if isinstance(step, steps.Destroy))
 
 
 # Times --------------------------------------------------------------------------------------------------------

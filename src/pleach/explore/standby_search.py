@@ -37,6 +37,7 @@ class StandbySearch:
         self._index: dict[WorldState, int] = {self.world.start: 0}
         self._parents = array("q", [NO_PARENT])
         self._frontier: list[WorldState] = [self.world.start]
+        self._tried: StandbyMove | None = None
         self._transitions = 0
         self._depth = 0
 
@@ -57,15 +58,18 @@ class StandbySearch:
 
     def _expand(self, state: WorldState) -> None:
         parent = self._index[state]
-        for _, after in self.world.successors(state):
-            self._transitions += 1
-            if after not in self._index:
-                self._index[after] = len(self._parents)
-                self._parents.append(parent)
-                self._frontier.append(after)
+        for move in self.world.moves(state):
+            self._tried = move
+            for after in self.world.ends(state, move):
+                self._transitions += 1
+                if after not in self._index:
+                    self._index[after] = len(self._parents)
+                    self._parents.append(parent)
+                    self._frontier.append(after)
 
     def _result(self, broken: str, state: WorldState | None) -> StandbyExploration:
-        schedule = self._schedule(state) if state is not None else ()
+        last = (self.world.told(self._tried),) if self._tried is not None else ()
+        schedule = (*self._schedule(state), *last) if state is not None else ()
         return StandbyExploration(
             len(self._index),
             self._transitions,

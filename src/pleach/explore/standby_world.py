@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from pleach.core.standby.member import StandbyConfig
@@ -80,6 +81,28 @@ class StandbySetting:
     @property
     def machines(self) -> tuple[Machine, ...]:
         return (*self.copies, *self.witnesses, *self.fresh)
+
+
+NOTHING = Budget(publications=0, ticks=0, seeks=0, answers=0, breaks=0, crashes=0)
+EVERYTHING = Budget(publications=2, ticks=3, seeks=2, answers=2, breaks=1, crashes=1, deaths=1, handovers=1)
+_BUDGETS = {
+    "a promotion, two publications, a break": NOTHING._replace(publications=2, seeks=1, breaks=1),
+    "a promotion, two publications, a crash": NOTHING._replace(publications=2, seeks=1, crashes=1),
+    "a promotion, a publication, two crashes": NOTHING._replace(publications=1, seeks=1, crashes=2),
+    "a promotion, a publication, a crash, a death": NOTHING._replace(publications=1, seeks=1, crashes=1, deaths=1),
+    "two promotions, a publication": NOTHING._replace(publications=1, seeks=2),
+    "an invitation, two publications, a crash": NOTHING._replace(publications=2, handovers=1, crashes=1),
+    "a replacement, two publications, a break": NOTHING._replace(publications=2, ticks=2, answers=1, breaks=1),
+    "a replacement, a publication, a crash": NOTHING._replace(publications=1, ticks=2, answers=1, crashes=1),
+    "a promotion and a replacement, a publication": NOTHING._replace(publications=1, ticks=1, seeks=1, answers=1),
+    "all of it": EVERYTHING,
+}
+STANDBY_WORLDS = MappingProxyType(
+    {
+        name: StandbySetting(budget=budget, bounds=Bounds(view=8, ballot=8, queue=10))
+        for name, budget in _BUDGETS.items()
+    }
+)
 
 
 class StandbyMove(NamedTuple):

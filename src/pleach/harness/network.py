@@ -38,7 +38,7 @@ from pleach.server.settings import TABLES
 from pleach.server.stabilise_settings import StabiliseKind
 from pleach.server.standby.registers import broker_folder
 
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 120.0
 POLL_SECONDS = 0.05
 PEER_PORT, CLIENT_PORT = 1, 2  # advertised ones, at which nobody listens: the switch knows the present ones
 PID = "pid"  # in the folder of a broker that was promoted on a machine: of its process

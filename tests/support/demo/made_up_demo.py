@@ -17,15 +17,15 @@ def tree(links, homes):
 
 
 def performance(*, refusals=()):
-    """The swap and the kill of the demo, over the trace of another run."""
+    """The swap and the destroyed machine of the demo, over the trace of another run."""
     links = list(demo_scenario().links)
     swapped = [("iad2", "iad3") if link == ("iad1", "iad3") else link for link in links]
     before = tree(links, {"s": "iad2", "p": "fra1"})
     after = tree(swapped, {"s": "iad3", "p": "fra1"})
-    swap, kill = (act for act in ACTS if act.name in {"swap", "kill"})
+    swap, destroy = (act for act in ACTS if act.name in {"swap", "destroy"})
     scenes = (
         Scene(swap, 0.5, 1.0, 2.0, before, after, refusals),
-        Scene(kill, 2.0, 3.0, 4.0, after, after),
+        Scene(destroy, 2.0, 3.0, 4.0, after, after),
     )
     run = run_scenario(load_scenario(CHURN), 1)
     return Performance(LiveResult(run.scenario, run.records, run.ended_at, True, tuple(refusals)), scenes)

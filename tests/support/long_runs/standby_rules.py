@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pleach.explore.standby_network import StandbyNetwork
 from pleach.explore.standby_plants import STANDBY_PLANTS
 from pleach.explore.standby_search import StandbySearch, walk
-from pleach.explore.standby_world import Bounds, Budget, StandbySetting, StandbyWorld
+from pleach.explore.standby_world import STANDBY_WORLDS, Bounds, Budget, StandbySetting, StandbyWorld
 from support.long_runs.output import say
 
 STEPS = 500
@@ -25,20 +25,7 @@ SERVING_SECONDS_MAX = 10.0  # times `after`
 SAMPLE = 400  # states of each world
 PLANT_SEEDS = 3_000
 
-NOTHING = Budget(publications=0, ticks=0, seeks=0, answers=0, breaks=0, crashes=0)
 BOUNDS = Bounds(view=8, ballot=8, queue=10)
-WORLDS = {
-    "a promotion, two publications, a break": NOTHING._replace(publications=2, seeks=1, breaks=1),
-    "a promotion, two publications, a crash": NOTHING._replace(publications=2, seeks=1, crashes=1),
-    "a promotion, a publication, two crashes": NOTHING._replace(publications=1, seeks=1, crashes=2),
-    "a promotion, a publication, a crash, a death": NOTHING._replace(publications=1, seeks=1, crashes=1, deaths=1),
-    "two promotions, a publication": NOTHING._replace(publications=1, seeks=2),
-    "an invitation, two publications, a crash": NOTHING._replace(publications=2, handovers=1, crashes=1),
-    "a replacement, two publications, a break": NOTHING._replace(publications=2, ticks=2, answers=1, breaks=1),
-    "a replacement, a publication, a crash": NOTHING._replace(publications=1, ticks=2, answers=1, crashes=1),
-    "a promotion and a replacement, a publication": NOTHING._replace(publications=1, ticks=1, seeks=1, answers=1),
-    "all of it": Budget(publications=2, ticks=3, seeks=2, answers=2, breaks=1, crashes=1, deaths=1, handovers=1),
-}
 DEEP = Budget(publications=6, ticks=20, seeks=6, answers=10, breaks=4, crashes=3, deaths=1, handovers=1)
 WHOLE = Budget(publications=6, ticks=60, seeks=0, answers=0, breaks=4, crashes=3, deaths=1, handovers=1)
 SETTINGS = {
@@ -79,7 +66,7 @@ def _call(task: Callable[[], Told]) -> Told:
 
 
 def _tasks(options: Namespace) -> Iterator[Callable[[], Told]]:
-    for name in WORLDS:
+    for name in STANDBY_WORLDS:
         yield partial(explored, name, options.states)
     for name in SETTINGS:
         yield partial(walked, name, options.first, options.seeds)
@@ -88,7 +75,7 @@ def _tasks(options: Namespace) -> Iterator[Callable[[], Told]]:
 
 
 def explored(name: str, states_max: int) -> Told:
-    search = StandbySearch(StandbySetting(budget=WORLDS[name], bounds=BOUNDS), states_max)
+    search = StandbySearch(STANDBY_WORLDS[name], states_max)
     states = []
     result = search.run(states.append)
     text = f"{name}: {result.states:,} states, {result.transitions:,} transitions, depth {result.depth}"
