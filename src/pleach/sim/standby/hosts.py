@@ -26,6 +26,7 @@ from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, Register
 from pleach.sim.standby.history import Commit
 from pleach.sim.standby.running import RunningBroker
+from pleach.sim.standby.ways import Way
 
 if TYPE_CHECKING:
     from pleach.sim.standby.standbys import Standbys
@@ -76,8 +77,10 @@ class Host:
         self.down_at = 0.0
         self.is_leaving = False  # its broker has left: it goes once nobody needs it
         self._standbys = standbys
+        self._ways: dict[Machine, Way] = {}
         self._filled: dict[Node, Machine] = {}  # copies that are being filled here, and from where
         self._astray: dict[Node, tuple[int, Position | None]] = {}  # views and positions where a copy has said so
+        self._starting: set[Node] = set()  # brokers that run here, and serve nobody yet
         self._fills: dict[tuple[Node, Machine], object] = {}  # that go out from here
 
     def member(self, broker: Node) -> StandbyMember:
@@ -96,6 +99,8 @@ class Host:
     def tick(self) -> None:
         now = self._standbys.sim.now
         for broker, member in list(self.members.items()):
+            if member.register is None:
+                continue
             running = self.running.get(broker)
             if running is not None:
                 if self._standbys.is_leaving(running):
@@ -107,11 +112,13 @@ class Host:
         broker = message.broker
         if self._standbys.brokers[broker].is_dissolved:
             return
-        member = self.member(broker)
+        member = self.members.get(broker) or self.member(broker)
         if isinstance(message, BeginFill | EndFill):
             self._take_fill(member, sender, message)
-        else:
-            self.carry_out(member, member.handle(sender, message, self._standbys.sim.now))
+            return
+        effects = member.handle(sender, message, self._standbys.sim.now)
+        if effects:
+            self.carry_out(member, effects)
 
     def _take_fill(self, member: StandbyMember, sender: Machine, message: BeginFill | EndFill) -> None:
         broker = member.broker
@@ -133,13 +140,20 @@ class Host:
             member.lost_touch(machine)
             self._fills.pop((broker, machine), None)
 
+    def _send(self, to: Machine, message: HostMessage) -> None:
+        way = self._ways.get(to)
+        if way is None:
+            way = self._ways[to] = self._standbys.ways.between(self.name, to)
+        if not way.is_cut:
+            self._standbys.sim.send_member(way, message)
+
     # Effects -------------------------------------------------------------------------------------------------
 
     def carry_out(self, member: StandbyMember, effects: Sequence[MemberEffect]) -> None:
         for effect in effects:
             match effect:
                 case ToMember(to, message):
-                    self._standbys.send(self, to, message)
+                    self._send(to, message)
                 case StoreRecord():
                     self._store(member, effect)
                 case Confirm(number):
@@ -150,7 +164,7 @@ class Host:
                     self._bring_up(member, machine, position)
                 case _:
                     self._take_part(member, effect)
-        if member.leadership is not None:
+        if member.broker in self._starting and member.leadership is not None:
             self._serve_if_ready(member)
 
     def _take_part(self, member: StandbyMember, effect: SaveRegister | Serve | Promote | Depose | Discard) -> None:
@@ -205,12 +219,14 @@ class Host:
             return
         base = self.disk.copies[broker]
         running = self.running[broker] = self._standbys.open(broker, self, base)
+        self._starting.add(broker)
         self.carry_out(member, member.lead(base, running.run))
         running.begin(self._standbys.sim.now)
 
     def stop(self, broker: Node) -> None:
         """The process ends; its store is a copy from now on."""
         running = self.running.pop(broker, None)
+        self._starting.discard(broker)
         if running is None:
             return
         self.disk.copies[broker] = running.position
@@ -226,7 +242,7 @@ class Host:
             return
         record = Append(member.broker, member.number, commit.previous, commit.position, NO_BYTES)
         for machine in leadership.following:
-            self._standbys.send(self, machine, record)
+            self._send(machine, record)
         self.carry_out(member, member.wrote(commit.position))
 
     def _bring_up(self, member: StandbyMember, machine: Machine, position: Position | None) -> None:
@@ -237,12 +253,12 @@ class Host:
             return
         for number in range(position.number, running.position.number):
             previous, following = running.position_at(number), running.position_at(number + 1)
-            self._standbys.send(self, machine, Append(member.broker, member.number, previous, following, NO_BYTES))
+            self._send(machine, Append(member.broker, member.number, previous, following, NO_BYTES))
 
     def _fill(self, running: RunningBroker, machine: Machine) -> None:
         broker, standbys = running.broker.name, self._standbys
         token = self._fills[broker, machine] = object()
-        standbys.send(self, machine, BeginFill(broker, self.members[broker].number))
+        self._send(machine, BeginFill(broker, self.members[broker].number))
         standbys.later(standbys.fill_seconds(), partial(self._end_fill, running, machine, token))
 
     def _end_fill(self, running: RunningBroker, machine: Machine, token: object) -> None:
@@ -250,7 +266,7 @@ class Host:
         if self._fills.get(key) is token and running.is_running:
             del self._fills[key]
             number = self.members[running.broker.name].number
-            self._standbys.send(self, machine, EndFill(running.broker.name, number, running.position))
+            self._send(machine, EndFill(running.broker.name, number, running.position))
 
     def _serve_if_ready(self, member: StandbyMember) -> None:
         """Once there are two copies, and all copies have what this one has (running.py, rule 3).
@@ -258,10 +274,11 @@ class Host:
         A broker in a view of one copy may be linked to others, as far as the rules go; here it waits for a standby.
         """
         running, leadership = self.running.get(member.broker), member.leadership
-        if running is None or running.is_serving or leadership is None or member.view is None:
+        if running is None or leadership is None or member.view is None:
             return
         reached = leadership.reached_by_all(member.view.standbys)
         if leadership.is_serving and member.view.may_have_clients and reached >= running.base.number:
+            self._starting.discard(member.broker)
             running.serve()
             self._standbys.serves(running)
             running.confirm(leadership.confirmed)

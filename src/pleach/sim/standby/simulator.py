@@ -5,8 +5,9 @@ Rule 1: what members say and their ticks are in a heap of their own (*members*).
 Rule 2: a drain lasts while something is *owed*: a message that is not confirmed, a commit, a promotion; and while a
         broker has too few copies, so that whatever comes after the drain meets a network that can bear it. It gives up
         where nothing has changed for so many times `after`.
-Rule 3: where all is at rest and nothing happens for longer than `after`, time passes without ticks. Members take it for
-        a pause of all machines, and nobody is silent for it (core/standby/timing.py, rule 3).
+Rule 3: where all is at rest, or nothing has changed for long (a partition lasts), and nothing else happens for longer
+        than `after`, time passes without ticks. Members take it for a pause of all machines, and nobody is silent for
+        it (core/standby/timing.py, rule 3).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pleach.sim.standby.standbys import Standbys
 
 PATIENCE = 12.0  # times `after`
+STILL = 10.0  # times `after`; whatever members do by themselves takes less
 
 
 class SessionNode:
@@ -187,8 +189,11 @@ class StandbySimulator(Simulator):
 
     def _passes(self, until: float) -> bool:
         """Rule 3. Whether the members were put off, or nothing happens at that time after all."""
-        gap = until - self._members[0][0]
-        if gap < self.standbys.config.after or gap == FOREVER or self.standbys.is_owing or self.standbys.is_short:
+        gap, standbys = until - self._members[0][0], self.standbys
+        if gap < standbys.config.after or gap == FOREVER:
+            return False
+        is_still = self.now - self._changed_at > STILL * standbys.config.after
+        if not is_still and (standbys.is_owing or standbys.is_short):
             return False
         if self._drop_void(self._network) or self._drop_void(self._upkeep):
             return True
@@ -215,12 +220,14 @@ class StandbySimulator(Simulator):
                 continue
             elif network and network[0][0] < limit:
                 self._step()
+                self._changed_at = self.now
             elif agenda and agenda[0][0] <= until:
                 time, _, action = heappop(agenda)
-                self.now = max(self.now, time)
+                self.now = self._changed_at = max(self.now, time)
                 action()
             elif network and network[0][0] <= until:
                 self._step()
+                self._changed_at = self.now
             else:
                 break
 

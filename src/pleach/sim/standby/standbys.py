@@ -148,10 +148,6 @@ class Standbys:
         """The last commit that is on the disk of a process that ends now: what was confirmed is."""
         return self.ways.draws.randint(max(confirmed, running.base.number), running.position.number)
 
-    def send(self, host: Host, to: Machine, message: HostMessage) -> None:
-        if to != host.name and not self.ways.is_cut(host.name, to):
-            self.sim.send_member(self.ways.between(host.name, to), message)
-
     def arrived(self, way: Way, message: HostMessage) -> None:
         host = self.hosts[way.receiver]
         if host.is_up:

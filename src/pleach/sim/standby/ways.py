@@ -18,19 +18,13 @@ from pleach.sim.links import SimLink
 class Way:
     """One direction between two machines. `connection`: counts how often it was interrupted."""
 
-    __slots__ = ("connection", "link")
+    __slots__ = ("connection", "is_cut", "link", "receiver", "sender")
 
-    def __init__(self, link: SimLink) -> None:
+    def __init__(self, link: SimLink, *, is_cut: bool) -> None:
         self.link = link
+        self.sender, self.receiver = link.sender, link.receiver
+        self.is_cut = is_cut
         self.connection = 0
-
-    @property
-    def sender(self) -> Machine:
-        return self.link.sender
-
-    @property
-    def receiver(self) -> Machine:
-        return self.link.receiver
 
 
 class Ways:
@@ -47,7 +41,7 @@ class Ways:
         if way is None:
             latency = self._latencies.get((sender, receiver), self._scenario.latency.default)
             link = SimLink(sender, receiver, (latency.low, latency.high), self._seed)
-            way = self._all[sender, receiver] = Way(link)
+            way = self._all[sender, receiver] = Way(link, is_cut=self.is_cut(sender, receiver))
         return way
 
     def of(self, machine: Machine) -> list[Way]:
@@ -62,7 +56,12 @@ class Ways:
         return not (self.is_cut(one, other) or self.is_cut(other, one))
 
     def cut(self, sender: str, receiver: str) -> None:
-        self._cuts[sender, receiver] += 1
+        self._count(sender, receiver, 1)
 
     def mend(self, sender: str, receiver: str) -> None:
-        self._cuts[sender, receiver] -= 1
+        self._count(sender, receiver, -1)
+
+    def _count(self, sender: str, receiver: str, change: int) -> None:
+        self._cuts[sender, receiver] += change
+        if (sender, receiver) in self._all:
+            self._all[sender, receiver].is_cut = self.is_cut(sender, receiver)
