@@ -205,7 +205,7 @@ def test_who_comes_while_nothing_can_be_confirmed_is_told_why(tmp_path):
             late = TestClient("late", b)
             with clients(late):
                 eventually(lambda: late.byes, pumping=[p, late])
-                assert "it waits for h; too few members answer" in late.byes[0].reason
+                assert "it waits for h; too few of its machines answer" in late.byes[0].reason
             host.restart()
             eventually(lambda: len(p.confirmed) == 1, pumping=[p])
 
