@@ -202,6 +202,7 @@ class Standbys:
         if running.broker.name in self._run.brokers:
             self._run.brokers[running.broker.name] = running.inner
         self.machines_changed()
+        self._find_back()
         for session in self.sessions.of(running.broker.name):
             self._reconnect(session.link)
         self.sim.changed()
@@ -216,7 +217,7 @@ class Standbys:
                 self.sim.tear(session.link)
         broker.stopped(running)
         for session in self.sessions.of(name):
-            self.find_way(session.link)
+            self._go_on(session.link)
 
     def saw_view(self, view: View) -> None:
         known = self._views.get(view.broker)
@@ -270,14 +271,21 @@ class Standbys:
 
     def ways_changed(self) -> None:
         """Ways were cut or are whole again: links stop, or go on with what was not confirmed."""
+        self._find_back()
+        for session in self.sessions.all.values():
+            self._go_on(session.link)
+
+    def _find_back(self) -> None:
+        """Nodes that could reach an old process only connect to the new one: one of both is elsewhere, or a way is."""
         for broker in self.brokers.values():
             for peer in broker.find_back():
                 for link in self.sim.links_between(broker.name, peer):
                     self._reconnect(link)
-        for session in self.sessions.all.values():
-            was_blocked = session.link.blocked
-            if self.find_way(session.link) and was_blocked:
-                self._reconnect(session.link)
+
+    def _go_on(self, link: SimLink) -> None:
+        was_blocked = link.blocked
+        if self.find_way(link) and was_blocked:
+            self._reconnect(link)
 
     # Rest ----------------------------------------------------------------------------------------------------
 
