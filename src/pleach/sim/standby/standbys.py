@@ -48,7 +48,7 @@ class Standbys:
         assert self.scenario.standby is not None
         self.sim = sim
         self.config = StandbyConfig(self.scenario.standby.after, self.scenario.standby.copies)
-        self.sessions = SimSessions()
+        self.sessions = SimSessions(may_lose=bool(self.scenario.loss.default or self.scenario.loss.links))
         self.ways = Ways(self.scenario, run.stream)
         self.hosts: dict[Machine, Host] = {}  # also those that are gone
         self.brokers: dict[Node, ReplicatedBroker] = {}
@@ -202,22 +202,22 @@ class Standbys:
         if running.broker.name in self._run.brokers:
             self._run.brokers[running.broker.name] = running.inner
         self.machines_changed()
-        self._find_back()
         for session in self.sessions.of(running.broker.name):
             self._reconnect(session.link)
         self.sim.changed()
 
     def closed(self, running: RunningBroker) -> None:
-        """A process has ended."""
+        """A process has ended. Whoever was connected to it connects to the one that serves now, if there is one."""
         running.is_running = False
         self.sim.dismiss(running.key)
         broker, name = running.broker, running.broker.name
-        for session in self.sessions.of(name):
-            if session.link.sender == name and broker.contact_of(session.link.receiver) is running:
+        connected = [each for each in self.sessions.of(name) if broker.contact_of(each.peer_of(name)) is running]
+        for session in connected:
+            if session.link.sender == name:
                 self.sim.tear(session.link)
         broker.stopped(running)
-        for session in self.sessions.of(name):
-            self._go_on(session.link)
+        for session in connected:
+            self._reconnect(session.link)
 
     def saw_view(self, view: View) -> None:
         known = self._views.get(view.broker)
@@ -271,21 +271,14 @@ class Standbys:
 
     def ways_changed(self) -> None:
         """Ways were cut or are whole again: links stop, or go on with what was not confirmed."""
-        self._find_back()
-        for session in self.sessions.all.values():
-            self._go_on(session.link)
-
-    def _find_back(self) -> None:
-        """Nodes that could reach an old process only connect to the new one: one of both is elsewhere, or a way is."""
         for broker in self.brokers.values():
             for peer in broker.find_back():
                 for link in self.sim.links_between(broker.name, peer):
                     self._reconnect(link)
-
-    def _go_on(self, link: SimLink) -> None:
-        was_blocked = link.blocked
-        if self.find_way(link) and was_blocked:
-            self._reconnect(link)
+        for session in self.sessions.all.values():
+            was_blocked = session.link.blocked
+            if self.find_way(session.link) and was_blocked:
+                self._reconnect(session.link)
 
     # Rest ----------------------------------------------------------------------------------------------------
 
