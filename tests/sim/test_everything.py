@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from support.everything.shrink import shrunk
 from support.thorough import FACTOR
 
 SEEDS, SEEDS_WITH_STANDBYS = 30 * FACTOR, 16 * FACTOR
+FOUND = Path(__file__).parent / "found"  # cut down; each was mended
 SEEDS_OF_PAIRS = 1_000
 
 
@@ -41,6 +43,11 @@ def test_all_holds_where_machines_are_lost_for_good(seed):
     judgement = judge_case(case_of(seed, standby=True))
     assert not judgement.flaws, judgement.case.features
     assert judgement.deliveries
+
+
+@pytest.mark.parametrize("file", sorted(FOUND.glob("*.toml")), ids=lambda file: file.stem)
+def test_all_holds_of_cases_in_which_a_fault_was_found(file):
+    assert not judge_case(read_case(file)).flaws
 
 
 # What is drawn --------------------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ def live(
 ) -> None:
     """Start one process per broker, run a scenario on them over TCP, and print the verdict.
 
-    A crash is `kill -9`; latency, cuts and slow links are made by a switch between the processes. Everything is stopped
-    at the end, also after Ctrl-C. Example: `pleach live examples/crash-restart.toml --trace runs/` then `pleach audit runs/`
+    A crash is `kill -9`; a switch between the processes makes latency, cuts and slow links. All is stopped at the
+    end, also after Ctrl-C. Example: `pleach live examples/crash-restart.toml --trace runs/` then `pleach audit runs/`
     """
     scenario = load_scenario(file)
     if trace:

@@ -94,12 +94,13 @@ WITH_STANDBYS = Pace(bout=0.45, next=1.4, rest=1.6, ratio=9.0, slow=0.02, bouts=
 SILENCES = (0.2, 0.3, 0.5)  # seconds that count as death
 
 
-def case_of(seed: int, *, standby: bool = False) -> Case:
-    return _Drawing(Random(f"{_stream(seed, standby)}/network"), features_of(seed, standby=standby)).case(seed)
+def case_of(seed: int, *, standby: bool = False, copies: int = 0) -> Case:
+    features = features_of(seed, standby=standby, copies=copies)
+    return _Drawing(Random(f"{_stream(seed, standby)}/network"), features).case(seed)
 
 
-def features_of(seed: int, *, standby: bool = False) -> Features:
-    return drawn_features(Random(f"{_stream(seed, standby)}/features"), standby=standby)
+def features_of(seed: int, *, standby: bool = False, copies: int = 0) -> Features:
+    return drawn_features(Random(f"{_stream(seed, standby)}/features"), standby=standby, copies=copies)
 
 
 def _stream(seed: int, standby: bool) -> str:

@@ -103,9 +103,13 @@ SHARES = MappingProxyType(
 SHARE_USUAL = 0.5
 
 
-def drawn_features(stream: Random, *, standby: bool) -> Features:
+def drawn_features(stream: Random, *, standby: bool, copies: int = 0) -> Features:
+    """`copies`: so many for certain, and as many machines less one are lost at once; 0: as drawn."""
     on = {feature for feature in Feature if stream.random() < SHARES.get(feature, SHARE_USUAL)}
-    copies = stream.choice((2, 3)) if standby else 1
+    drawn = stream.choice((2, 3)) if standby else 1
+    if copies:
+        on |= {Feature.DESTROY, Feature.TWO_AT_ONCE}
+    copies = copies or drawn
     on -= frozenset() if standby else STANDBY
     on -= frozenset() if copies > 2 and Feature.DESTROY in on else {Feature.TWO_AT_ONCE}
     for pair in EXCLUDED:

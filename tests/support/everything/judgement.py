@@ -36,6 +36,7 @@ from support.overlay.judgement import NOT_ENDED, confirmed_too_often, no_tree
 
 SECONDS_MAX = 20  # of one case, on a machine that has other things to do
 FLAWS_SHOWN_MAX = 8
+SERVES = "serves at "  # in the trace, of a broker and the machine
 SLOW_SECONDS, HANG_SECONDS = 5.0, 120.0  # of virtual time: every protocol gives up before that
 
 
@@ -61,6 +62,8 @@ class CaseJudgement:
     refused: int = 0
     published: int = 0
     deliveries: int = 0
+    destroyed: int = 0  # machines
+    promoted: int = 0  # brokers that serve on another machine than before
     rests_after: float = 0.0  # seconds of virtual time, from the last fault, or the end of the timeline
 
     @property
@@ -112,6 +115,8 @@ def _look_into(judgement: CaseJudgement, run: CaseRun, result: SimResult) -> Non
     judgement.published, judgement.deliveries = verdict.counts.published, verdict.counts.deliveries
     judgement.operations = sum(record.detail.endswith(": done") for record in result.records)
     judgement.refused = len(result.refusals)
+    judgement.destroyed = len(run.standbys.destroyed) if run.standbys else 0
+    judgement.promoted = _promotions(result.records)
     if verdict.unusable:
         judgement.blame(Fault.UNUSABLE, [verdict.unusable])
     for violation in verdict.violations:
@@ -122,6 +127,16 @@ def _look_into(judgement: CaseJudgement, run: CaseRun, result: SimResult) -> Non
     judgement.blame(Fault.TREE, _wrong_tree(run))
     judgement.blame(Fault.PROBE, _unheard(run))
     judgement.blame(Fault.COMPONENT, _wrong_components(run))
+
+
+def _promotions(records: Sequence[Record]) -> int:
+    served: dict[str, str] = {}
+    count = 0
+    for record in records:
+        if record.kind is RecordKind.STATE and record.detail.startswith(SERVES):
+            count += served.get(record.node, record.detail) != record.detail
+            served[record.node] = record.detail
+    return count
 
 
 # Liveness -------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ COLUMNS: dict[str, Callable[[CaseJudgement], int]] = {
     "refused": lambda j: j.refused,
     "events": lambda j: j.published,
     "delivered": lambda j: j.deliveries,
+    "destroyed": lambda j: j.destroyed,
+    "promoted": lambda j: j.promoted,
     "slow": lambda j: j.is_slow,
     **{kind: lambda j, kind=kind: j.faults[kind] for kind in (*RULES, *map(str, Fault))},
 }
@@ -36,6 +38,9 @@ COLUMNS: dict[str, Callable[[CaseJudgement], int]] = {
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--standby", action="store_true", help="brokers have standbys, and machines are lost for good")
+    parser.add_argument(
+        "--copies", type=int, choices=(2, 3), default=0, help="all seeds with so many, of which one stays (--standby)"
+    )
     parser.add_argument("--write", type=Path, metavar="DIRECTORY", help="for the files of failing cases")
     parser.add_argument("--shrink", type=int, metavar="SEED", nargs="?", const=-1, help="cut the case of a seed down")
     parser.add_argument("--file", type=Path, help="run the case of a file")
@@ -45,11 +50,15 @@ def run(options: Namespace) -> int:
     if options.file or options.shrink is not None:
         return _run_one(options)
     by_feature = _ByFeature()
-    draw = partial(case_of, standby=options.standby)
+    draw = _draws(options)
     runs = SeedRun(partial(_judge, draw), partial(_raised, draw), _name, partial(_replay, options), COLUMNS)
     failed = run_seeds([runs], options, by_feature.note)
     say(by_feature.table())
     return 1 if failed else 0
+
+
+def _draws(options: Namespace) -> Callable[[int], Case]:
+    return partial(case_of, standby=options.standby or bool(options.copies), copies=options.copies)
 
 
 def _judge(draw: Callable[[int], Case], seed: int) -> CaseJudgement:
@@ -69,8 +78,9 @@ def _replay(options: Namespace, judgement: CaseJudgement) -> str:
     if options.write:
         options.write.mkdir(parents=True, exist_ok=True)
         write_case(judgement.case, options.write / f"seed-{judgement.seed}.toml")
-    where, more = ", ".join(judgement.case.features), ["--standby"] if options.standby else []
-    return explained(replay_command("everything", judgement.seed, *more), judgement.flaws, where=where)
+    more = [f"--copies {options.copies}"] if options.copies else ["--standby"] if options.standby else []
+    command = replay_command("everything", judgement.seed, *more)
+    return explained(command, judgement.flaws, where=", ".join(judgement.case.features))
 
 
 class _ByFeature:
@@ -91,7 +101,7 @@ class _ByFeature:
 
 
 def _run_one(options: Namespace) -> int:
-    case = read_case(options.file) if options.file else case_of(options.shrink, standby=options.standby)
+    case = read_case(options.file) if options.file else _draws(options)(options.shrink)
     if options.shrink is not None:
         case = shrunk(case, say)
         path = _place(options, case)

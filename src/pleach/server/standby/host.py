@@ -34,7 +34,7 @@ from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 from pleach.server.standby.links import MemberLinks, Receiver
 from pleach.server.standby.messages import BetweenMachines, BrokerFiles, HostIsHere
 from pleach.server.standby.primary_seat import MachineHost
-from pleach.server.standby.registers import FOLDER, broker_folder, broker_of
+from pleach.server.standby.registers import FOLDER, broker_folder, broker_of, display
 from pleach.server.standby.replica_writer import ReplicaWriter
 
 HELD_MAX = 1_000  # members
@@ -252,7 +252,7 @@ class StandbyHost(MachineHost):
         if view is None or held.member.position is None:
             raise PromotionError(f"the copy of {broker} here is not whole")
         if not held.is_alarmed:
-            raise PromotionError(f"{view.primary} runs {broker}, and is heard here: stop it first")
+            raise PromotionError(f"{display(view.primary)} runs {broker}, and is heard here: stop it first")
         log.warning("an operator says that the machine of %s is lost", broker)
         held.driver.perform(held.member.decree(held.driver.now))
         assert held.member.view is not None

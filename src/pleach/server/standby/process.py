@@ -48,7 +48,7 @@ from pleach.server.standby.launcher import BrokerLauncher, Ended, LaunchingHost
 from pleach.server.standby.links import MemberLinks, ProcessId
 from pleach.server.standby.messages import HostIsHere
 from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
-from pleach.server.standby.registers import RegisterFile, broker_folder, machine_of
+from pleach.server.standby.registers import RegisterFile, broker_folder, display, machine_of
 from pleach.server.standby.settings import StandbySettings
 
 OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
@@ -178,7 +178,7 @@ class PrimaryRun:
     def _depose(self, view: View) -> None:
         self._deposed = view
         if self._daemon is not None:
-            self._daemon.depose(f"view {view.number}: {view.primary} runs {view.broker} from here on")
+            self._daemon.depose(f"view {view.number}: {display(view.primary)} runs {view.broker} from here on")
 
     def _fail(self, reason: str) -> None:
         if self._daemon is not None:

@@ -86,8 +86,9 @@ class RunningBroker:
     def receive(self, sender: Node, numbered: Numbered, now: float) -> None:
         number, message = numbered
         if number != OUTSIDE:
-            if number <= self._received.get(sender, 0):
-                return  # sent again, and here already
+            sessions = self.broker.standbys.sessions
+            if not sessions.is_new(self.broker.name, sender, number, self._received.get(sender, 0)):
+                return
             self._received[sender] = number
         self.commit(self._handled(sender, message, now), sender, number)
 

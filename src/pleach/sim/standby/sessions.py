@@ -31,6 +31,9 @@ class OneWaySession:
         self.confirmed = 0
         self.outbox: deque[Numbered] = deque()
 
+    def peer_of(self, node: Node) -> Node:
+        return self.link.receiver if self.link.sender == node else self.link.sender
+
     def keep(self, number: int, message: Message) -> Numbered:
         assert number == self.sent + 1, f"{self.link.sender} sends {number} to {self.link.receiver} after {self.sent}"
         self.sent = number
@@ -50,7 +53,9 @@ class OneWaySession:
 class SimSessions:
     """All of them, by sender and receiver."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_lose: bool) -> None:
+        """`may_lose`: links are lossy, and lose messages for good."""
+        self.may_lose = may_lose
         self.all: dict[tuple[Node, Node], OneWaySession] = {}
         self.unconfirmed = 0  # messages
 
@@ -64,6 +69,11 @@ class SimSessions:
     def of(self, node: Node) -> list[OneWaySession]:
         """Those that begin or end at a node."""
         return [session for ends, session in self.all.items() if node in ends]
+
+    def is_new(self, node: Node, sender: Node, number: int, known: int) -> bool:
+        """Whether a message is not one that was sent again; nothing is missing before it."""
+        assert number <= known + 1 or self.may_lose, f"{node} gets {number} of {sender} after {known}"
+        return number > known
 
     def received_by(self, node: Node) -> dict[Node, int]:
         """Up to which number a node has confirmed what each other one sent."""

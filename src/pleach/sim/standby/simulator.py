@@ -45,7 +45,7 @@ class SessionNode:
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         number, content = cast(Numbered, message)
         if number != OUTSIDE:
-            if number <= self._received.get(sender, 0):
+            if not self._sessions.is_new(self._name, sender, number, self._received.get(sender, 0)):
                 return ()
             self._received[sender] = number
             self._sessions.confirm(sender, self._name, number)

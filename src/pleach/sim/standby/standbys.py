@@ -48,7 +48,7 @@ class Standbys:
         assert self.scenario.standby is not None
         self.sim = sim
         self.config = StandbyConfig(self.scenario.standby.after, self.scenario.standby.copies)
-        self.sessions = SimSessions()
+        self.sessions = SimSessions(may_lose=bool(self.scenario.loss.default or self.scenario.loss.links))
         self.ways = Ways(self.scenario, run.stream)
         self.hosts: dict[Machine, Host] = {}  # also those that are gone
         self.brokers: dict[Node, ReplicatedBroker] = {}
@@ -207,16 +207,17 @@ class Standbys:
         self.sim.changed()
 
     def closed(self, running: RunningBroker) -> None:
-        """A process has ended."""
+        """A process has ended. Whoever was connected to it connects to the one that serves now, if there is one."""
         running.is_running = False
         self.sim.dismiss(running.key)
         broker, name = running.broker, running.broker.name
-        for session in self.sessions.of(name):
-            if session.link.sender == name and broker.contact_of(session.link.receiver) is running:
+        connected = [each for each in self.sessions.of(name) if broker.contact_of(each.peer_of(name)) is running]
+        for session in connected:
+            if session.link.sender == name:
                 self.sim.tear(session.link)
         broker.stopped(running)
-        for session in self.sessions.of(name):
-            self.find_way(session.link)
+        for session in connected:
+            self._reconnect(session.link)
 
     def saw_view(self, view: View) -> None:
         known = self._views.get(view.broker)
