@@ -127,6 +127,7 @@ class HeldCopy:
         self._met_at = self.driver.now  # when something came
         self._used_at = time.monotonic()  # when something came for the replica
         self._writer: ReplicaWriter | None = None
+        self._late: list[Job] | None = None  # what comes while a former replica is closed; None: none is
         if writer is not None:
             self._adopt(writer)
 
@@ -193,6 +194,9 @@ class HeldCopy:
     # The replica ---------------------------------------------------------------------------------------------
 
     def _write(self, job: Job) -> None:
+        if self._late is not None:
+            self._late.append(job)
+            return
         if self._writer is None:
             self._adopt(ReplicaWriter(self.place.data, self._broker))
             assert self._writer is not None
@@ -242,13 +246,19 @@ class HeldCopy:
                 raise AssertionError(f"a copy does not {effect}")
 
     async def _discard(self) -> None:
+        """What comes meanwhile is for another replica, in the same place: it waits until that is free."""
         self._used_at = time.monotonic()
-        writer, self._writer, self.files = self._writer, None, None
+        if self._late is not None:
+            return
+        writer, self._writer, self.files, self._late = self._writer, None, None, []
         if writer is not None:
             log.info("the copy of %s here is not needed any more", self._broker)
             await writer.close()
-        if self._writer is None:  # nothing has come meanwhile
+        late, self._late = self._late, None
+        if not late:
             self.place.clear(has_gone=self.member.register is None)
+        for job in late:
+            self._write(job)
 
     async def close(self) -> None:
         """What is being written is finished; then others may open the replica."""
