@@ -19,7 +19,7 @@ import msgspec
 from pleach.client.broker_places import BrokerPlaces, read_told
 from pleach.core.events.event import Event
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Challenge, Data, Frame, Hello, Ping
+from pleach.core.links.frames import Bye, ByeReason, Challenge, Data, Frame, Hello, Ping
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import FallbackBrokers, Message, Node
 from pleach.errors import CertificateError, TlsError
@@ -29,6 +29,7 @@ from pleach.net.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_
 from pleach.net.enquiry import Whereabouts, enquire, search
 from pleach.net.own_tls import dialling_side
 
+SOON_ATTEMPTS, SOON_SECONDS = 5, 0.2  # at a broker that is there, and lets nobody in yet
 ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
 STABLE_SECONDS_MIN = 1.0  # after a connection that held this long, the back-off starts anew
 FORMER_SECONDS_MAX = 300.0  # for which a broker that redirected us is dialled, to tell it that we have gone
@@ -69,6 +70,7 @@ class BrokerConnection:
         self._is_over = False
         self.refusal: TlsError | None = None  # why TLS was refused, at the last attempt
         self._is_answered = False  # in this round, by another broker of the network
+        self._is_soon = False  # the broker has answered, and lets clients in later
         self._handlers = Handlers(self._on_frame, self._on_lost, on_data=self._on_data)
 
     @property
@@ -137,7 +139,7 @@ class BrokerConnection:
         attempts: dict[str, str] = {}
         self._is_answered = False
         while address := next((each for each in self.places.all if str(each) not in attempts), None):
-            reason = await self._dial(address)
+            reason = await self._dial_patiently(address)
             if not reason:
                 return {}
             attempts[str(address)] = reason
@@ -145,6 +147,16 @@ class BrokerConnection:
                 break
             log.debug("%s at %s: %s", self._client, address, reason)
         return attempts
+
+    async def _dial_patiently(self, address: Address) -> str:
+        """A broker that was just promoted lets clients in once it has a copy elsewhere: it is asked again first."""
+        for _ in range(SOON_ATTEMPTS):
+            self._is_soon = False
+            reason = await self._dial(address)
+            if not self._is_soon or self._is_over:
+                break
+            await asyncio.sleep(SOON_SECONDS)
+        return reason
 
     async def _dial(self, address: Address) -> str:
         self._greeted = asyncio.get_running_loop().create_future()
@@ -194,6 +206,8 @@ class BrokerConnection:
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
         if connection is not self._connection:
             return
+        if isinstance(frame, Bye) and frame.why is ByeReason.LEAVING:
+            self._is_soon = not self.is_greeted
         if isinstance(frame, Challenge):
             self._answer(connection, frame)
         else:
