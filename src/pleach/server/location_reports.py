@@ -68,11 +68,11 @@ class LocationReports(Feature):
         if brokers or hosts:
             self._endpoint.perform([Send(peer, LocationReport(brokers, hosts))], now=now)
 
-    def _tell_clients(self, addresses: list[str], now: float) -> None:
+    def _tell_clients(self, addresses: tuple[str, ...], now: float) -> None:
         """Those that are connected, and whom their broker's Hello or a later message has told otherwise."""
         here = [client for client in self._broker.sessions.clients if client in self._links]
         for client in filter(self._links.is_up, here):
             own = self._endpoint.sessions[client].introduction
             if own.fallbacks != addresses:
                 own.fallbacks = addresses
-                self._endpoint.perform([Send(client, FallbackBrokers(addresses))], now=now)
+                self._endpoint.perform([Send(client, FallbackBrokers(list(addresses)))], now=now)

@@ -148,18 +148,18 @@ class PeerDirectory:
     # Where brokers are ---------------------------------------------------------------------------------------
 
     @property
-    def fallbacks(self) -> list[str]:
+    def fallbacks(self) -> tuple[str, ...]:
         """Where clients ask for this broker when it is gone: neighbours, other brokers, hosts of its copies.
 
         None without standbys.
         """
         if self.view is None:
-            return []
+            return ()
         known, neighbours = self.known.brokers, self._broker.router.neighbours
         found = [known[name].client for name in sorted(known, key=lambda each: (each not in neighbours, each))]
         hosts = [host.client for machine in self.view.members if (host := self.known.hosts.get(machine)) is not None]
         found = [*found[: FALLBACKS_TOLD_MAX - len(hosts)], *hosts]
-        return [address for address in dict.fromkeys(found) if address][:FALLBACKS_TOLD_MAX]
+        return tuple(address for address in dict.fromkeys(found) if address)[:FALLBACKS_TOLD_MAX]
 
     def whereabouts(self, broker: Node, port: Port) -> Whereabouts | None:
         """Where a broker is, for whoever asks at this port; None: not known."""

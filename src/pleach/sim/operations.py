@@ -58,6 +58,7 @@ class SimOperations:
         self._context = surroundings
         self._count = 0
         self._under_way: dict[str, SimOperation] = {}
+        self._given_up: dict[str, None] = {}  # names of operations whose broker has left; it may still report an end
 
     @property
     def under_way(self) -> list[SimOperation]:
@@ -163,6 +164,8 @@ class SimOperations:
     def concluded(self, node: Node, end: Concluded) -> None:
         """A broker reports the end of an operation."""
         context = self._context
+        if end.operation in self._given_up:
+            return
         context.note(node, f"operation {end.operation}: {end.refusal or 'done'}")
         operation = self._under_way.pop(end.operation, None)
         if operation is None:
@@ -183,6 +186,7 @@ class SimOperations:
         for operation in self.under_way:
             if operation.broker == broker:
                 self.concluded(broker, Concluded(operation.name, f"broker {broker} has left"))
+                self._given_up[operation.name] = None
 
 
 def _updated(run: PlanRun, end: Concluded) -> PlanRun:

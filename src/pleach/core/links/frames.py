@@ -70,7 +70,7 @@ class ByeReason(IntEnum):
 NUMBER_MAX = 2**63 - 1  # the largest integer of the database
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
-FallbackAddresses: TypeAlias = Annotated[list[NetworkAddress], msgspec.Meta(max_length=FALLBACKS_MAX)]
+FallbackAddresses: TypeAlias = Annotated[tuple[NetworkAddress, ...], msgspec.Meta(max_length=FALLBACKS_MAX)]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -89,7 +89,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     token: str = ""  # from a broker to a client: what readers of its session have to show; from a reader: that
     machine: Node = ""  # where the sender runs; another disk is another machine
     view: Number = 0  # of a broker that has standbys: the view whose primary it is; whoever met a newer one refuses it
-    fallbacks: FallbackAddresses = []  # from a broker to a client: where to ask for it when it is gone
+    fallbacks: FallbackAddresses = ()  # from a broker to a client: where to ask for it when it is gone
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):

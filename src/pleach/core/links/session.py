@@ -105,7 +105,7 @@ class Introduction(msgspec.Struct):
     role: str = BROKER
     admin: str = ""  # operators' address of this node, for peers that may know it
     view: int = 0  # of a broker that has standbys
-    fallbacks: list[str] = []  # addresses of other brokers, for clients
+    fallbacks: tuple[str, ...] = ()  # addresses of other brokers, for clients
     awaited: int = 0  # the epoch of the peer that this node was referred to; valid until a Hello names one
     token: str = ""  # for readers of this session
     former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know

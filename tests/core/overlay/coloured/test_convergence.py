@@ -14,6 +14,7 @@ from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, Keepe
 from pleach.core.overlay.coloured.planes import Plane
 from pleach.errors import ProtocolError
 from pleach.faults.coloured_damage import COLOURED_PARTS
+from pleach.scenario.machines import make_machine, tree_of
 from pleach.scenario.stabilise_settings import colouring_of
 from pleach.scenario.steps import Corrupt
 from pleach.sim.run import ScenarioRun
@@ -161,7 +162,7 @@ def test_state_survives_a_restart_byte_for_byte():
     run = healthy()
     for name, broker in run.brokers.items():
         data = broker.capture()
-        twin = run.operations._context.make_broker(name)
+        twin = make_machine(run.scenario, tree_of(run.scenario), name)
         twin.restore(data)
         assert twin.capture() == data
         assert unpack(pack(unpack(data, ColouredState)), ColouredState)
