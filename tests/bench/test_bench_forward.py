@@ -54,7 +54,7 @@ def test_every_bar_is_of_a_system_that_has_the_case():
 
 def test_a_peer_that_is_not_installed_is_skipped_and_said(monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
-    assert forward._skipped(PEERS[0])
+    assert forward.is_skipped(PEERS[0])
     assert "nats-server with nats-py is skipped" in capsys.readouterr().err
 
 
