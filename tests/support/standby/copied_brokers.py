@@ -89,6 +89,11 @@ class MachineOf(BrokerProcess):
         told = self.told()
         return told["serving"] and bool(told["copies"]) and not told["waiting"]["records"]
 
+    @property
+    def is_safe(self):
+        """Whether it may be lost: there is a majority without it, too."""
+        return self.told()["covered"]
+
 
 class PromotedBroker:
     """A broker that runs in a process that its host has started; as far as clients care."""
@@ -129,7 +134,7 @@ def broker_and_hosts(start, *hosts, **options):
     held = [start(name, has_broker=False, **options) for name in hosts]
     port = free_port()
     b = start("b", at=[f"127.0.0.1:{port}", *(host.address for host in held)], port=port, **options)
-    eventually(lambda: b.is_covered)
+    eventually(lambda: b.is_covered and (b.is_safe or len(hosts) < 2))
     return b, *held
 
 
@@ -138,7 +143,7 @@ def chain_of_three(start, **options):
     b = start("b", "--neighbour", "a", "--neighbour", "c", **options)
     a = start("a", "--peer", f"b={b.address}", **options)
     c = start("c", "--peer", f"b={b.address}", **options)
-    eventually(lambda: all(broker.is_covered and broker.is_ready() for broker in (a, b, c)))
+    eventually(lambda: all(broker.is_safe and broker.is_ready() for broker in (a, b, c)))
     return a, b, c
 
 
