@@ -52,6 +52,15 @@ class SimOperation(NamedTuple):
     def name(self) -> str:
         return self.request.operation
 
+    @property
+    def awaited(self) -> tuple[Node, ...]:
+        """Brokers that have to answer before it ends, in the tree or not."""
+        match self.request:
+            case RequestAdd(to=to):
+                return self.broker, to
+            case _:
+                return (self.broker,)
+
 
 class SimOperations:
     def __init__(self, surroundings: OperationContext) -> None:

@@ -330,7 +330,7 @@ class Standbys:
         broker = running.broker
         if broker.name in self._run.brokers or broker.current is not running or running.pending:
             return False
-        is_asked = any(operation.broker == broker.name for operation in self._run.operations.under_way)
+        is_asked = any(broker.name in operation.awaited for operation in self._run.operations.under_way)
         return not is_asked and not any(each.outbox for each in self.sessions.of(broker.name))
 
     def _dissolve(self, running: RunningBroker) -> None:
