@@ -68,8 +68,6 @@ class LiveOutages:
             return
         if step.at != self._destroyed_at:
             await network.until_ready()
-            await asyncio.sleep(self._run.scenario.standby.after)  # a machine that has just left still counts as heard
-            await network.until_ready()
         self._destroyed_at = step.at
         machine = step.machine or network.home_of(step.broker)
         if not network.has_machine(machine):

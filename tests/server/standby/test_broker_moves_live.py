@@ -3,12 +3,14 @@
 import asyncio
 import json
 import time
+from urllib.request import urlopen
 
 import pytest
 
 import pleach
 from pleach.operate.broker_move import move_broker
 from pleach.operate.survey import survey
+from pleach.server.standby.registers import display
 from support.live.broker_process import eventually
 from support.live.tiny_broker import until
 from support.standby.copied_brokers import broker_and_hosts, chain_of_three, machines
@@ -143,3 +145,41 @@ def test_a_broker_that_has_moved_is_found_where_it_was(tmp_path):
                 await client.publish({"n": 0})
 
         asyncio.run(newcomer())
+
+
+# Machines that leave ---------------------------------------------------------------------------------------------
+
+
+def members_of(found):
+    """Machines, by name, that have a part in the view of any broker."""
+    views = [json.load(urlopen(f"http://{address}/status"))["standby"] for address in found.admin.values()]
+    return {display(each) for view in views for each in (view["machine"], *view["copies"], *view["witnesses"])}
+
+
+async def survey_of(brokers, at):
+    """Once all of them have been found."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while sorted((found := await survey([at.ready["admin"]])).found) != brokers:  # noqa: ASYNC110 - processes
+            await asyncio.sleep(0.05)
+    return found
+
+
+def test_a_machine_whose_broker_leaves_ends_only_when_nobody_needs_it(tmp_path):
+    """Copies, votes, and a broker that was moved here are elsewhere by then: another machine may be lost at once."""
+    with machines(tmp_path) as start:
+        a, b, c = chain_of_three(start)
+        hosts = [start(name, "--join", b.address, has_broker=False) for name in ("m1", "m2")]
+
+        async def story(load):
+            found = await survey([a.ready["admin"]])
+            moved = await move_broker(found, "b", c.address, seconds_max=SECONDS_MAX)
+            assert moved.place is not None, moved.reason
+            assert c.post("/overlay/remove", '{"broker": "c"}')[0] == 200
+            await until(lambda: c.process.poll() is not None, seconds=SECONDS_MAX)
+            assert members_of(await survey_of(["a", "b"], at=a)) <= {"a", "b", "m1", "m2"}
+            await load.until_more()
+
+        under_load(a, a, story)
+        assert c.process.returncode == 0
+        assert c.log().count("this process ends once other machines have what it has") == 1
+        assert all(host.process.poll() is None for host in hosts)

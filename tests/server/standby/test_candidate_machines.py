@@ -64,3 +64,10 @@ def test_who_has_not_answered_for_long_makes_room(member, clock):
 
 def test_there_is_a_bound(member, clock):
     assert len(chooser(member, clock, known=2 * ASKED_MAX)()) == ASKED_MAX
+
+
+def test_a_machine_that_is_leaving_is_no_candidate(member, clock):
+    choose = chooser(member, clock, known=3)
+    hosts = choose._directory.known.hosts
+    hosts["m2#1"] = HostLocation(2, hosts["m2#1"].address, is_leaving=True)
+    assert {each.machine for each in choose()} == {"m1#1", "m3#1"}

@@ -41,6 +41,7 @@ class HostLocation(msgspec.Struct, frozen=True, array_like=True):
     address: NetworkAddress  # for peers
     zone: Node = ""
     client: NetworkAddress = ""  # where clients ask for brokers, where it runs none itself
+    is_leaving: bool = False  # it ends once no broker needs it
 
 
 class LocationReport(Message, frozen=True, tag=154):

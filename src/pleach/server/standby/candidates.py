@@ -4,7 +4,8 @@ Rule 1: where the operator names machines, only those.
 Rule 2: one that has not answered for `PATIENCE_SECONDS` makes room for the next, and has its turn again when there is
         no better one.
 Rule 3: a name stands for one machine, that of its newest disk.
-Rule 4: while too few of the best answer for a view to be full, all that are known are asked at once, and whoever
+Rule 4: a machine that is leaving is none, so that its copies move elsewhere.
+Rule 5: while too few of the best answer for a view to be full, all that are known are asked at once, and whoever
         answers comes first: a broker that has just been promoted does not know which machines were lost before.
 """
 
@@ -26,7 +27,7 @@ from pleach.server.standby.links import MemberLinks
 from pleach.server.standby.registers import display, life
 
 PATIENCE_SECONDS = 10.0
-ASKED_MAX = 64  # at once (rule 4)
+ASKED_MAX = 64  # at once (rule 5)
 
 
 class CandidateMachines:
@@ -62,7 +63,12 @@ class CandidateMachines:
         members = {address: machine for machine, address in view.addresses.items()} if view is not None else {}
         named = [address for address in addresses if address not in own]
         found = [(self._links.machine_at(address) or members.get(address, ""), address) for address in named]
-        return [Candidate(machine, address) for machine, address in found if machine]
+        return [Candidate(machine, address) for machine, address in found if machine and not self._is_leaving(machine)]
+
+    def _is_leaving(self, machine: Machine) -> bool:
+        """Rule 4."""
+        host = self._directory.known.hosts.get(machine)
+        return host is not None and host.is_leaving
 
     def _chosen(self) -> list[Candidate]:
         preference = Preference(self._settings().zone, self._router.neighbours, owner=self._owner())
@@ -71,7 +77,7 @@ class CandidateMachines:
         return self._enough(patient)
 
     def _enough(self, ranked: Sequence[Candidate]) -> list[Candidate]:
-        """Rule 4."""
+        """Rule 5."""
         copies = self._member.config.copies
         chosen = best(ranked, copies)
         if sum(map(self._answers, chosen)) >= 2 * copies - 2:  # the other members of a view
@@ -84,7 +90,11 @@ class CandidateMachines:
         for name, place in sorted(self._directory.known.brokers.items()):
             running[place.machine].append(name)
         hosts = newest_lives(self._directory.known.hosts)
-        return [KnownMachine(each, host.address, host.zone, tuple(running[each])) for each, host in hosts.items()]
+        return [
+            KnownMachine(each, host.address, host.zone, tuple(running[each]))
+            for each, host in hosts.items()
+            if not self._is_leaving(each)
+        ]
 
     def _turn(self, candidate: Candidate) -> int:
         """How often a machine has been waited for in vain."""

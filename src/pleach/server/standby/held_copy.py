@@ -275,14 +275,19 @@ class HeldCopy:
             return  # rule 1
         self.driver.tick()
         idle = time.monotonic() - self._used_at
-        if idle > UNUSED_SECONDS_MAX and self._writer is not None and not self._is_member:
+        if idle > UNUSED_SECONDS_MAX and self._writer is not None and not self.is_member:
             self.member.position = None
             watched(self._discard())
 
     @property
-    def _is_member(self) -> bool:
+    def is_member(self) -> bool:
         view = self.member.view
         return view is not None and self.member.machine in view.members
+
+    @property
+    def is_copy(self) -> bool:
+        view = self.member.view
+        return view is not None and self.member.machine in view.copies
 
     @property
     def is_forgettable(self) -> bool:
@@ -304,10 +309,9 @@ class HeldCopy:
 
     def status(self) -> dict[str, object]:
         member, view = self.member, self.member.view
-        is_copy = view is not None and member.machine in view.copies
         return {
             "view": member.number,
-            "role": "copy" if is_copy else "witness" if self._is_member else "none",
+            "role": "copy" if self.is_copy else "witness" if self.is_member else "none",
             "primary": view.primary if view else "",
             "position": member.position,
             "waiting_bytes": self._writer.waiting_bytes if self._writer else 0,

@@ -8,6 +8,8 @@ Rule 2: a member whose machine becomes the primary ends here: its replica is clo
         begins to speak, the host says that the primary is alive. The host's own broker is run by the host itself
         (process.py).
 Rule 3: a member whose disk has failed is silent from then on, as if the machine were gone; the others go on.
+Rule 4: a machine that is leaving for good stays until the copies that it holds, and the brokers that were promoted
+        here, are elsewhere. Votes that nobody takes are waited for `VOTE_PATIENCE` times what counts as silence.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from pleach.server.standby.registers import FOLDER, broker_folder, broker_of, di
 from pleach.server.standby.replica_writer import ReplicaWriter
 
 HELD_MAX = 1_000  # members
+VOTE_PATIENCE = 10.0
 LAUNCH_SECONDS_MAX = 120.0  # until a broker that was promoted here speaks: it may have much to read
 
 log = logging.getLogger(__name__)
@@ -103,6 +106,7 @@ class StandbyHost(MachineHost):
         self._held: dict[Node, HeldCopy] = {}
         self._elsewhere: dict[Node, str] = {own: "its process runs it"} if own else {}  # whose member is not held; why
         self._launching: dict[Node, Launching] = {}
+        self._votes_since: float | None = None  # when this machine, which is leaving, had nothing but votes
         self._tasks: set[asyncio.Task[None]] = set()
         links.on_unknown = self._meet
 
@@ -274,8 +278,28 @@ class StandbyHost(MachineHost):
         else:
             self._launcher.relax()
 
+    @property
+    def needed_for(self) -> list[Node]:
+        """Brokers that would lose a copy, or their place, with this machine."""
+        copies = [broker for broker, held in self._held.items() if held.is_copy]
+        return sorted({*copies, *self._launching, *self._launcher.running})
+
+    def leave(self) -> bool:
+        """Called again and again by a machine that is leaving; whether it may end by now (rule 4)."""
+        votes = [broker for broker, held in self._held.items() if held.is_member]
+        if self.needed_for or not votes:
+            self._votes_since = None
+            return not self.needed_for
+        now = time.monotonic()
+        self._votes_since = now if self._votes_since is None else self._votes_since
+        is_over = now - self._votes_since > VOTE_PATIENCE * self._config().after
+        if is_over:
+            log.warning("nobody has taken the votes that this machine has for %s", ", ".join(sorted(votes)))
+        return is_over
+
     def say_here(self, here: HostIsHere, joined: Iterable[str]) -> None:
         """This machine runs no broker of its own: let others know of it, through whoever runs one."""
+        self.links.send_here(here)
         told = {machine: address for address in joined if (machine := self.links.machine_at(address))}
         for held in self._held.values():
             told |= held.member.view.addresses if held.member.view is not None else {}

@@ -15,6 +15,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from pleach.core.messages.base import NetworkAddress, Node
+from pleach.core.messages.locations import HostLocation
 from pleach.core.standby.messages import StandbyMessage
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, ViewNumber
@@ -90,6 +91,11 @@ class HostIsHere(FillMessage, frozen=True, tag=38):
     address: NetworkAddress
     zone: Node = ""
     client: NetworkAddress = ""  # where clients ask for brokers
+    is_leaving: bool = False  # it ends once no broker needs it
+
+    @property
+    def location(self) -> HostLocation:
+        return HostLocation(self.since, self.address, self.zone, self.client, self.is_leaving)
 
 
 AnyFillMessage: TypeAlias = FillBegin | FillPart | FillEnd | FillTaken | FillRefused | SendFiles | HostIsHere

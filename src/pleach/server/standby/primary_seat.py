@@ -152,7 +152,7 @@ class PrimarySeat:
     def meet_host(self, here: HostIsHere) -> None:
         """A machine that runs no broker may hold copies."""
         if self.role is not None:
-            self.role.meet_host(here.machine, HostLocation(here.since, here.address, here.zone, here.client))
+            self.role.meet_host(here.machine, here.location)
 
     def decree(self) -> View:
         """An operator says that the other machines of the view are lost for good: go on without them.

@@ -1,13 +1,15 @@
 """A process of a machine: it holds copies of other brokers, and runs its own broker while it is that one's primary.
 
     no view yet, or primary ──▶ PrimaryRun ── deposed ──▶ host only: the own store is a replica ── promoted ─┐
-              ▲                                                                                              │
+              ▲                      └── its broker has left the tree ──▶ host only ── not needed ──▶ end    │
               └──────────────────────────────────────────────────────────────────────────────────────────────┘
 
 Rule 1: where a register says that another machine is the primary, the broker is not started: its store is a replica.
 Rule 2: ports keep their addresses, whether the broker listens there or only its host.
 Rule 3: a broker that was promoted on this machine and is not its own has a process of its own (`run_promoted`), which
         ends when it is deposed: then the host has its member again.
+Rule 4: a machine whose own broker has left for good tells others that it is leaving, too, and ends once it is not
+        needed (host.py, rule 4). SIGTERM ends it sooner.
 """
 
 from __future__ import annotations
@@ -230,6 +232,7 @@ class MachineProcess:
         self._site: HostSite | None = None  # while it is host only
         self._is_stopped = False
         self._is_promoted = False
+        self._is_leaving = False  # rule 4
         self._wake = asyncio.Event()  # while it is host only: it stops, or is promoted
 
     def _launched_ended(self, broker: Node, _why: Ended) -> None:
@@ -255,6 +258,8 @@ class MachineProcess:
         while not self._is_stopped:
             if leads:
                 code = await self._lead()
+                if self._is_leaving:
+                    await self._leave()
                 if code != EXIT_DEPOSED:
                     return code
             else:
@@ -267,11 +272,17 @@ class MachineProcess:
             self._primary.tick()
         elif time.monotonic() - self._here_at > HERE_SECONDS:
             self._here_at = time.monotonic()
-            settings = self._settings
-            name, zone, life = settings.current.name, settings.current.zone, self._links.own.life
-            here = HostIsHere(name, 0, life, self._machine, settings.address, zone, settings.client_address)
-            self._host.say_here(here, self._join)
+            self._host.say_here(self._here(), self._join)
         self._host.tick()
+        if self._is_leaving and self._host.leave():
+            self._wake.set()
+
+    def _here(self) -> HostIsHere:
+        """What others are told of this machine while it runs no broker of its own."""
+        settings, name, zone = self._settings, self._settings.current.name, self._settings.current.zone
+        since = time.time_ns() if self._is_leaving else self._links.own.life
+        places = settings.address, zone, settings.client_address
+        return HostIsHere(name, 0, since, self._machine, *places, is_leaving=self._is_leaving)
 
     def _met(self, here: HostIsHere) -> None:
         """A machine that runs no broker may hold copies: whoever runs one here tells the others."""
@@ -294,13 +305,21 @@ class MachineProcess:
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
         finally:
+            self._is_leaving = self._primary.has_left
             self._primary = None
             self._install_signals()
 
     # As a host only ------------------------------------------------------------------------------------------
 
+    async def _leave(self) -> None:
+        """Rule 4."""
+        self._has_broker, self._here_at = False, 0.0
+        if needed_for := self._host.needed_for:
+            log.info("this process ends once other machines have what it has of %s", ", ".join(needed_for))
+        await self._hold()
+
     async def _hold(self) -> None:
-        """Until the own broker is promoted here, or the process stops."""
+        """Until the own broker is promoted here, the process stops, or it is not needed any more."""
         settings = self._settings.current
         self._is_promoted = False
         self._wake.clear()
@@ -311,7 +330,8 @@ class MachineProcess:
         admin = await site.listen()
         if self._has_broker:
             self._host.take_up(settings.name)
-        self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
+        if not self._is_leaving:
+            self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
         if not self._is_stopped:
             await self._wake.wait()
         self._site = None
@@ -323,7 +343,7 @@ class MachineProcess:
         name = self._settings.current.name
         return HostPort(
             self._links,
-            f"{name} runs on another machine",
+            f"{name} has been removed from the tree" if self._is_leaving else f"{name} runs on another machine",
             tls=partial(self._settings.listening, port),
             locate=lambda broker: self._host.locate(broker or name, port),
             port=port,

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import HostLocation
 from pleach.core.standby.composition import Candidate
-from pleach.core.standby.effects import CatchUp, Confirm, Depose, Discard, MemberEffect, Serve
+from pleach.core.standby.effects import CatchUp, Confirm, Depose, Discard, MemberEffect, Promote, Serve, StoreRecord
 from pleach.core.standby.leadership import NOT_CAUGHT_UP
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
@@ -41,7 +41,7 @@ from pleach.server.standby.messages import (
     FillTaken,
     SendFiles,
 )
-from pleach.server.standby.moving import BrokerMove
+from pleach.server.standby.moving import BrokerMove, MovePhase
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.record_log import Lag, LoggedRecord
 from pleach.server.standby.registers import display
@@ -69,7 +69,8 @@ class Replication(Feature):
         self._followers: dict[Machine, Follower] = {}
         self._is_whole = False  # all copies had what this primary had when it began
         self._is_serving = False
-        self._move: BrokerMove | None = None  # to another machine, as an operator has asked
+        self._move: BrokerMove | None = None  # to another machine, as an operator has asked, or as this one is leaving
+        self._is_machine_leaving = False
         self._note_view()
         seat.role = self
 
@@ -89,6 +90,8 @@ class Replication(Feature):
 
     def before_member_tick(self) -> None:
         usual, now = self._candidates(), self._driver.now
+        if self._is_machine_leaving and usual and not self._is_moving:
+            self._begin_move(self._best_heir(usual).address)
         others = self._move.candidates(usual, now) if self._move is not None else usual
         own = Candidate(self.member.machine, self._address)  # which may be another one after a restart
         self.member.candidates = (own, *others) if others else ()
@@ -107,7 +110,19 @@ class Replication(Feature):
             raise PromotionError(f"{self._name} runs there already")
         if not self._is_serving:
             raise PromotionError(f"{self._name} {self._why_not_serving()}: it cannot be moved before that")
+        self._begin_move(address)
+
+    def _begin_move(self, address: str) -> None:
         self._move = BrokerMove(address, self.member, self._seat.links.machine_at, self._driver.now)
+
+    @property
+    def _is_moving(self) -> bool:
+        return self._move is not None and self._move.phase is not MovePhase.GIVEN_UP
+
+    def _best_heir(self, usual: Sequence[Candidate]) -> Candidate:
+        """One that has a copy already, if there is any."""
+        view = self.member.view
+        return min(usual, key=lambda each: view is None or each.machine not in view.standbys)
 
     @property
     def _address(self) -> str:
@@ -115,8 +130,10 @@ class Replication(Feature):
         return self._seat.host.address or self._directory.places.peer
 
     def meet_host(self, machine: Machine, host: HostLocation) -> None:
-        """A machine may hold copies."""
+        """A machine may hold copies, or is leaving: then this broker does, too, if it runs there."""
         self._announce(machine, host)
+        if machine == self.member.machine:
+            self._is_machine_leaving = host.is_leaving
 
     def overtaken(self, number: ViewNumber) -> None:
         """A neighbour knows a newer view: the members do, too, if there is one."""
@@ -141,8 +158,8 @@ class Replication(Feature):
             case Depose(view):
                 self._end_followers()
                 self._seat.on_deposed(view)
-            case Discard():
-                pass  # the process goes by the register
+            case Discard() | StoreRecord() | Promote():
+                pass  # it was deposed, and is ending: what comes for its copy is sent again to the process that follows
             case _:
                 raise AssertionError(f"a primary does not {effect}")
 
