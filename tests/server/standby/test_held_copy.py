@@ -1,13 +1,16 @@
-"""A copy that is not needed any more, and is wanted again before its files are closed."""
+"""A copy that is not needed any more, and is wanted again before its files are closed; a copy that is promoted."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from pleach.core.standby.effects import Discard, StoreRecord
+from pleach.core.standby.effects import Discard, Promote, StoreRecord
 from pleach.core.standby.member import StandbyConfig, StandbyMember
+from pleach.core.standby.messages import Ask
 from pleach.core.standby.positions import Position
+from pleach.core.standby.views import Register, View
 from pleach.server.standby import held_copy
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
 
@@ -75,3 +78,38 @@ def test_where_nothing_comes_nothing_stays(tmp_path, made):
         assert not held.place.data.exists()
 
     asyncio.run(story())
+
+
+# Who is silent when a copy is promoted ----------------------------------------------------------------------------
+
+VIEW = View("b", 1, ("p#1", "m#1"), ("w#1",), dict.fromkeys(("p#1", "m#1", "w#1"), ""))
+
+
+def promoted_after(tmp_path, monkeypatch, heard):
+    """Which members are told to be silent; `heard`: how many seconds ago each was."""
+    promoted = []
+    holder = SimpleNamespace(links=SimpleNamespace(send=lambda *_: None), promoted=lambda *told: promoted.append(told))
+    member = StandbyMember("m#1", "b", StandbyConfig(after=1.0), register=Register(VIEW), position=Position(1, 1))
+    held, now = HeldCopy(holder, CopyPlace(tmp_path), member, None), time.monotonic()
+    for machine, seconds in heard.items():
+        monkeypatch.setattr(held.driver, "_clock", lambda at=now - seconds: at)
+        held.received(machine, Ask("b", 1))
+    monkeypatch.setattr(held.driver, "_clock", lambda: now)
+    held._perform(Promote(VIEW.promoting("m#1")))
+    ((broker, view, silent),) = promoted
+    assert (broker, view.primary) == ("b", "m#1")
+    return silent
+
+
+@pytest.mark.parametrize(
+    ("heard", "silent"),
+    [
+        ({"p#1": 1.2, "w#1": 0.1}, ["p#1"]),
+        ({"w#1": 0.1}, ["p#1"]),
+        ({"p#1": 0.1, "w#1": 0.2}, []),
+        ({"p#1": 0.1, "w#1": 0.2, "stranger#1": 0.0}, []),
+    ],
+    ids=["the primary was lost", "it was never heard", "the primary has asked for it", "a stranger spoke"],
+)
+def test_whoever_promotes_a_copy_tells_which_members_are_silent(tmp_path, monkeypatch, heard, silent):
+    assert promoted_after(tmp_path, monkeypatch, heard) == silent

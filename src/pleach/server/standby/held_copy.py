@@ -9,8 +9,10 @@ Rule 2: what is left of a broker when this machine is no member any more is the 
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -98,8 +100,8 @@ class CopyHolder(Protocol):
 
     links: MemberLinks
 
-    def promoted(self, broker: Node, view: View) -> None:
-        """This machine is to run the broker."""
+    def promoted(self, broker: Node, view: View, silent: Sequence[Machine]) -> None:
+        """This machine is to run the broker. `silent`: members that have not been heard for long."""
 
     def failed(self, broker: Node, reason: str) -> None:
         """The member cannot go on."""
@@ -123,6 +125,7 @@ class HeldCopy:
         self._holder = holder
         self._broker = broker
         self._source: Machine = ""  # where records and chunks come from
+        self._heard: dict[Machine, float] = {}  # when each member was
         self._is_paused = False  # the source is not read from
         self._met_at = self.driver.now  # when something came
         self._used_at = time.monotonic()  # when something came for the replica
@@ -144,6 +147,7 @@ class HeldCopy:
 
     def received(self, machine: Machine, message: BetweenMachines) -> None:
         self._met_at = self.driver.now
+        self._note_heard(machine)
         match message:
             case FillBegin() | FillPart() | FillEnd() | SendFiles():
                 if self.member.takes_fill_of(machine, message.number):
@@ -155,6 +159,19 @@ class HeldCopy:
                 if isinstance(message, Append):
                     self._source = machine
                 self.driver.handle(machine, message)
+
+    def _note_heard(self, machine: Machine) -> None:
+        view = self.member.view
+        members = view.members if view is not None else ()
+        self._heard = {each: at for each, at in self._heard.items() if each in members}
+        if machine in members:
+            self._heard[machine] = self.driver.now
+
+    def _silent_members(self) -> list[Machine]:
+        """The others that count as silent."""
+        view, oldest = self.member.view, self.driver.now - self.member.config.after
+        others = [each for each in view.members if each != self.member.machine] if view is not None else []
+        return [each for each in others if self._heard.get(each, -math.inf) <= oldest]
 
     def lost(self, machine: Machine) -> None:
         """Members say again what matters."""
@@ -237,7 +254,7 @@ class HeldCopy:
             case StoreRecord():
                 self._write(effect)
             case Promote(view):
-                self._holder.promoted(self._broker, view)
+                self._holder.promoted(self._broker, view, self._silent_members())
             case Discard():
                 watched(self._discard())
             case Depose():

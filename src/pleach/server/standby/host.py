@@ -18,7 +18,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,8 +49,11 @@ log = logging.getLogger(__name__)
 class Launcher(Protocol):
     """Runs brokers that were promoted on this machine, each in a process of its own."""
 
-    def launch(self, broker: Node, files: BrokerFiles) -> None:
-        """The register says that this machine is the primary; the replica is closed."""
+    def launch(self, broker: Node, files: BrokerFiles, silent: Sequence[Machine]) -> None:
+        """The register says that this machine is the primary; the replica is closed.
+
+        `silent`: members of its view that have not been heard for long.
+        """
 
     def resume(self, broker: Node) -> None:
         """The same, where a former process of this host has launched it."""
@@ -92,9 +95,9 @@ class StandbyHost(MachineHost):
         launcher: Launcher,
         *,
         own: Node = "",
-        on_own_promoted: Callable[[View], None] = lambda _: None,
+        on_own_promoted: Callable[[Sequence[Machine]], None] = lambda _: None,
     ) -> None:
-        """`own`: the broker of this process, if it has one."""
+        """`own`: the broker of this process, if it has one. `on_own_promoted`: told which members are silent."""
         super().__init__()
         self.links = links
         self._data_dir = data_dir
@@ -183,22 +186,22 @@ class StandbyHost(MachineHost):
 
     # Members go ----------------------------------------------------------------------------------------------
 
-    def promoted(self, broker: Node, view: View) -> None:
+    def promoted(self, broker: Node, view: View, silent: Sequence[Machine]) -> None:
         """Rule 2."""
         log.warning("view %d of %s: this machine takes its place", view.number, broker)
         self._elsewhere[broker] = "it was promoted here"
         held = self._let_go(broker)
-        self._start(self._run(broker, view, held))
+        self._start(self._run(broker, view, held, silent))
 
-    async def _run(self, broker: Node, view: View, held: HeldCopy) -> None:
+    async def _run(self, broker: Node, view: View, held: HeldCopy, silent: Sequence[Machine]) -> None:
         await held.close()
         if broker == self._own:
-            self._on_own_promoted(view)
+            self._on_own_promoted(silent)
         elif held.files is None:
             self._cannot_run(broker, "its settings have not come")
         else:
             try:
-                self._launcher.launch(broker, held.files)
+                self._launcher.launch(broker, held.files, silent)
             except PleachError as error:
                 self._cannot_run(broker, str(error))
             else:

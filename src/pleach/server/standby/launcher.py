@@ -21,7 +21,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -81,6 +81,7 @@ class LaunchOrder(msgspec.Struct, frozen=True):
     folder: str  # the broker's, with settings, register and data in it
     machine: Machine
     host_address: str
+    silent: tuple[Machine, ...] = ()  # members of the view that have not been heard for long
 
 
 class BrokerProcess(Protocol):
@@ -128,6 +129,7 @@ class Launched:
     process: BrokerProcess | None = None
     task: asyncio.Task[None] | None = None
     is_unwanted: bool = False
+    silent: Sequence[Machine] = ()  # when it was promoted
 
 
 class BrokerLauncher:
@@ -167,21 +169,24 @@ class BrokerLauncher:
 
     # Starting and ending -------------------------------------------------------------------------------------
 
-    def launch(self, broker: Node, files: BrokerFiles) -> None:
-        """Start a broker that was promoted here; its register and its data are in its folder. Raises SettingsError."""
+    def launch(self, broker: Node, files: BrokerFiles, silent: Sequence[Machine] = ()) -> None:
+        """Start a broker that was promoted here; its register and its data are in its folder. Raises SettingsError.
+
+        `silent`: members of its view that have not been heard for long.
+        """
         folder = self._host.folder(broker)
         settings = broker_settings(files, self._host.settings(), folder)
         write_settings(settings, folder)
-        self._run(broker, folder, None)
+        self._run(broker, folder, None, silent)
 
     def resume(self, broker: Node) -> None:
         """Go on with a broker of an earlier life of this host. Raises SettingsError."""
         folder = self._host.folder(broker)
         self._run(broker, folder, FoundProcess(folder) if is_held(folder / DATA / LOCK) else None)
 
-    def _run(self, broker: Node, folder: Path, found: FoundProcess | None) -> None:
+    def _run(self, broker: Node, folder: Path, found: FoundProcess | None, silent: Sequence[Machine] = ()) -> None:
         assert broker not in self._launched, f"{broker} runs here"
-        launched = self._launched[broker] = Launched(addresses_in(read_settings(folder)), found)
+        launched = self._launched[broker] = Launched(addresses_in(read_settings(folder)), found, silent=silent)
         launched.task = watched(self._keep_running(broker, folder, launched))
 
     async def kill(self, broker: Node) -> None:
@@ -273,7 +278,8 @@ class BrokerLauncher:
             process = await _loaded()
         (folder / READY).unlink(missing_ok=True)
         replace_file(folder / PID, f"{process.pid}\n".encode())
-        _tell(process, LaunchOrder(str(folder), self._host.machine, self._host.address()))
+        silent, launched.silent = tuple(launched.silent), ()  # at its next start it is known no more
+        _tell(process, LaunchOrder(str(folder), self._host.machine, self._host.address(), silent))
         return process
 
 

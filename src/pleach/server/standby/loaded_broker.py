@@ -48,6 +48,7 @@ def run_broker(order: LaunchOrder) -> int:
                 machine=order.machine,
                 folder=folder,
                 host_address=order.host_address,
+                silent=order.silent,
                 on_ready=announce,
                 reload=lambda: read_settings(folder),
             )

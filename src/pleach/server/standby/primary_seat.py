@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pleach.core.messages import HostLocation, Node
@@ -85,8 +85,9 @@ class PrimarySeat:
         on_deposed: Callable[[View], None],
         on_failed: Callable[[str], None],
         host: MachineHost,
+        silent: Sequence[Machine] = (),
     ) -> None:
-        """`on_failed`: the disk has; why."""
+        """`on_failed`: the disk has; why. `silent`: members that had not been heard for long when it was promoted."""
         self.links = links
         self.files = files
         self.host = host
@@ -96,6 +97,7 @@ class PrimarySeat:
         self.role: PrimaryRole | None = None
         self.driver = MemberDriver(member, register, links, perform=self._perform, on_failed=on_failed)
         self.on_deposed = on_deposed
+        self._silent = silent
         self._has_left = False
         self._loop = asyncio.get_running_loop()
         links.attach(member.broker, self)
@@ -103,6 +105,14 @@ class PrimarySeat:
     @property
     def member(self) -> StandbyMember:
         return self.driver.member
+
+    def begin_to_lead(self) -> None:
+        """The broker is there. Its process is new: it need not wait once more to know who is silent."""
+        member, now = self.member, self.driver.now
+        member.timing.ran(now)
+        for machine in [each for each in self._silent if each not in member.heard]:
+            member.timing.note_heard(machine, now - member.config.after)
+        self.driver.perform(member.lead(self.base, self.run))
 
     def opened(self, store: Store) -> None:
         """The store of the broker is open, and nothing was written to it yet. In any thread."""

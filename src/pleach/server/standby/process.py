@@ -120,7 +120,9 @@ class PrimaryRun:
         on_ready: Callable[[BrokerReady], None],
         routes: Sequence[Route] = (),
         host: MachineHost,
+        silent: Sequence[Machine] = (),
     ) -> None:
+        """`silent`: members of the view that have not been heard for long."""
         self._settings = settings
         self._on_ready = on_ready
         self._routes = routes
@@ -139,6 +141,7 @@ class PrimaryRun:
             on_deposed=self._depose,
             on_failed=self._fail,
             host=host,
+            silent=silent,
         )
         if member.register is None:
             self.seat.driver.perform(member.found(settings.address))
@@ -233,6 +236,7 @@ class MachineProcess:
         self._is_stopped = False
         self._is_promoted = False
         self._is_leaving = False  # rule 4
+        self._silent: Sequence[Machine] = ()  # members of the view, when the own broker was promoted here
         self._wake = asyncio.Event()  # while it is host only: it stops, or is promoted
 
     def _launched_ended(self, broker: Node, _why: Ended) -> None:
@@ -301,6 +305,7 @@ class MachineProcess:
             on_ready=self._on_ready,
             routes=self._routes,
             host=self._host,
+            silent=self._silent,
         )
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
@@ -349,8 +354,8 @@ class MachineProcess:
             port=port,
         )
 
-    def _promoted(self, _view: View) -> None:
-        self._is_promoted = True
+    def _promoted(self, silent: Sequence[Machine]) -> None:
+        self._is_promoted, self._silent = True, silent
         self._wake.set()
 
     # Signals -------------------------------------------------------------------------------------------------
@@ -382,19 +387,20 @@ async def run_promoted(
     machine: Machine,
     folder: Path,
     host_address: str,
+    silent: Sequence[Machine] = (),
     on_ready: Callable[[BrokerReady], None],
     reload: Callable[[], BrokerSettings],
 ) -> int:
     """Run a broker that was promoted on this machine, whose host is another process; returns the exit code.
 
-    `folder`: the host's, for this broker, with its register.
+    `folder`: the host's, for this broker, with its register. `silent`: members that have not been heard for long.
     """
     end_on_bugs(asyncio.get_running_loop())
     process = ProcessSettings(settings, reload)
     links = process.links(settings.name, machine)
     links.start()
     host, register = MachineHost(host_address), RegisterFile(folder)
-    primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host)
+    primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host, silent=silent)
     links.on_here = primary.seat.meet_host
 
     def tick() -> None:

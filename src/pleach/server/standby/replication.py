@@ -85,7 +85,7 @@ class Replication(Feature):
         if not self.member.is_primary:
             return  # it was deposed while it was being started
         self.meet_host(self.member.machine, HostLocation(time.time_ns(), self._address, self._zone))
-        self._driver.perform(self.member.lead(self._seat.base, self._seat.run))
+        self._seat.begin_to_lead()
         self._written(self._disk.store.position)
 
     def before_member_tick(self) -> None:
