@@ -203,7 +203,7 @@ class Standbys:
             self._run.brokers[running.broker.name] = running.inner
         self.machines_changed()
         for session in self.sessions.of(running.broker.name):
-            self._reconnect(session.link)
+            self._renew(session.link)
         self.sim.changed()
 
     def closed(self, running: RunningBroker) -> None:
@@ -269,16 +269,22 @@ class Standbys:
         if self.find_way(link) and is_up:
             self.sim.send_again(link, list(self.sessions.all[link.sender, link.receiver].outbox))
 
+    def _renew(self, link: SimLink) -> None:
+        """There may be a way again: nothing arrives by it of what was held up, whose sender may be gone."""
+        if self.find_way(link):
+            self.sim.send_again(link, [])
+            self._reconnect(link)
+
     def ways_changed(self) -> None:
         """Ways were cut or are whole again: links stop, or go on with what was not confirmed."""
         for broker in self.brokers.values():
             for peer in broker.find_back():
                 for link in self.sim.links_between(broker.name, peer):
-                    self._reconnect(link)
+                    self._renew(link)
         for session in self.sessions.all.values():
             was_blocked = session.link.blocked
             if self.find_way(session.link) and was_blocked:
-                self._reconnect(session.link)
+                self._renew(session.link)
 
     # Rest ----------------------------------------------------------------------------------------------------
 
