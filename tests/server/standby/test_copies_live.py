@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pleach.server.standby.registers import display
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.broker_process import clients, eventually, pump
 from support.standby.copied_brokers import TestClient, broker_and_hosts, chain_of_three, machines
 

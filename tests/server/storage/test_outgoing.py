@@ -12,7 +12,7 @@ from pleach.errors import StoreFullError
 from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.timed_node import Wire
 from support.live.tiny_broker import until
 
