@@ -42,11 +42,10 @@ from pleach.server.readers import Readers
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import RELOADABLE, BrokerSettings
 from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.ticking import TICKS_PER_HEARTBEAT, keep_ticking
 
 DIAL_TIMEOUT_SECONDS = 5.0
 STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
-TICKS_PER_HEARTBEAT = 2
-LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 EXIT_FORCED = 1
 
 log = logging.getLogger(__name__)
@@ -116,7 +115,7 @@ class Daemon:
         self.node.directory.listens_at(ready.client, ready.peer, ready.admin)
         for start in features.hooks(Feature.start):
             start()
-        ticking = watched(self._keep_ticking())
+        ticking = watched(keep_ticking(self._tick, lambda: self.node.settings.heartbeat / TICKS_PER_HEARTBEAT))
         if ring is None:
             self._on_ready(ready)
         else:
@@ -323,14 +322,8 @@ class Daemon:
         self.node.dialled(peer, connection)
         return True
 
-    async def _keep_ticking(self) -> None:
-        while True:
-            pause = self.node.settings.heartbeat / TICKS_PER_HEARTBEAT
-            due = time.monotonic() + pause
-            await asyncio.sleep(pause)
-            if time.monotonic() > due + pause:  # late: who has sent something meanwhile must not count as silent
-                await asyncio.sleep(LATE_SECONDS)
-            self.node.tick()
+    def _tick(self) -> None:
+        self.node.tick()
 
     # Signals and the end -------------------------------------------------------------------------------------
 

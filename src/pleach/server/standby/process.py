@@ -39,7 +39,7 @@ from pleach.server.node import EXIT_DEPOSED, EXIT_DISK
 from pleach.server.opening import open_store
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.broker_files import files_of
-from pleach.server.standby.driving import keep_ticking
+from pleach.server.standby.driving import tick_seconds
 from pleach.server.standby.host import StandbyHost
 from pleach.server.standby.host_port import HostPort
 from pleach.server.standby.host_site import HostSite, StandbyPages
@@ -50,6 +50,7 @@ from pleach.server.standby.messages import HostIsHere
 from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, display, machine_of
 from pleach.server.standby.settings import StandbySettings
+from pleach.server.ticking import keep_ticking
 
 OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
 LISTENS = ("client_listen", "peer_listen", "admin_listen")
@@ -240,7 +241,7 @@ class MachineProcess:
         end_on_bugs(asyncio.get_running_loop())
         self._install_signals()
         self._links.start()
-        ticking = watched(keep_ticking(self._tick, lambda: self._settings.standby.after))
+        ticking = watched(keep_ticking(self._tick, lambda: tick_seconds(self._settings.standby.after)))
         try:
             self._host.begin()
             return await self._run()
@@ -383,7 +384,7 @@ async def run_promoted(
         primary.tick()
         links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
 
-    ticking = watched(keep_ticking(tick, lambda: process.standby.after))
+    ticking = watched(keep_ticking(tick, lambda: tick_seconds(process.standby.after)))
     try:
         code = await primary.run()
         if primary.has_left:
