@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -41,6 +40,7 @@ from pleach.server.probes import Probes
 from pleach.server.readers import Readers
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import RELOADABLE, BrokerSettings
+from pleach.server.signals import on_signals
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.ticking import TICKS_PER_HEARTBEAT, keep_ticking
 
@@ -107,7 +107,7 @@ class Daemon:
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
-        self._install_signals()
+        on_signals(self._asked_to_stop, self._asked_to_reload)
         if self._security is not None:
             own_tls.set(self._security.dialling)
         features, ring = self.node.features, self.node.features.get(RingMember)
@@ -326,12 +326,6 @@ class Daemon:
         self.node.tick()
 
     # Signals and the end -------------------------------------------------------------------------------------
-
-    def _install_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_stop)
-        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
 
     def _asked_to_stop(self) -> None:
         if self._stop.is_set() or self._is_asked_to_stop:

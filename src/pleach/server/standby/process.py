@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -38,6 +37,7 @@ from pleach.server.links import Port
 from pleach.server.node import EXIT_DEPOSED, EXIT_DISK
 from pleach.server.opening import open_store
 from pleach.server.settings import BrokerSettings
+from pleach.server.signals import on_signals
 from pleach.server.standby.broker_files import files_of
 from pleach.server.standby.driving import tick_seconds
 from pleach.server.standby.host import StandbyHost
@@ -239,7 +239,7 @@ class MachineProcess:
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
-        self._install_signals()
+        on_signals(self.stop, self._asked_to_reload)
         self._links.start()
         ticking = watched(keep_ticking(self._tick, lambda: tick_seconds(self._settings.standby.after)))
         try:
@@ -296,7 +296,7 @@ class MachineProcess:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
         finally:
             self._primary = None
-            self._install_signals()
+            on_signals(self.stop, self._asked_to_reload)  # the broker had its own
 
     # As a host only ------------------------------------------------------------------------------------------
 
@@ -335,13 +335,6 @@ class MachineProcess:
         self._wake.set()
 
     # Signals -------------------------------------------------------------------------------------------------
-
-    def _install_signals(self) -> None:
-        """A broker that runs has its own."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
-        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
 
     def stop(self) -> None:
         log.info("stopping")
