@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 from pleach.core.links.endpoint import Batch, Progress, Queued
 from pleach.core.standby.positions import Position
-from pleach.server.database import DATABASE
-from pleach.server.replica import Replica
-from pleach.server.store import Store, new_run
+from pleach.server.storage.database import DATABASE
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store, new_run
 
 EPOCH = 1
 PEERS = ("a", "b", "c")

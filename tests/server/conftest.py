@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 
 @pytest.fixture(params=[False, True], ids=["in memory", "on disk"])

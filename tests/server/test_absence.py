@@ -11,7 +11,7 @@ from pleach.core.messages import Attach, Deliver, Detach, Published, Refused, Su
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
 from pleach.server.links import Port
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.broker_process import RawClient, clients, eventually, processes
 from support.live.timed_node import ABSENCE_SECONDS, SUBSCRIBED, Wire, in_world, publish
 

@@ -18,7 +18,7 @@ from pleach.core.messages import (
 )
 from pleach.server.absence import AbsentClients
 from pleach.server.links import Port
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.timed_node import ABSENCE_SECONDS, SUBSCRIBED, in_world, publish, settled
 
 WANTED = parse_filter("n >= 0")

@@ -9,7 +9,7 @@ import pleach
 from pleach.core.links.frames import CLIENT, ByeReason, Data, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
-from pleach.server.admission import ROLES
+from pleach.server.door.admission import ROLES
 from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings

@@ -13,12 +13,12 @@ from pleach.core.messages.runs import decode_all
 from pleach.core.standby.positions import Position
 from pleach.errors import StoreBrokenError, StoreFullError
 from pleach.server.backpressure import Backpressure
-from pleach.server.committer import Committed, shortage
 from pleach.server.links import Port
 from pleach.server.node import EXIT_DISK, BrokerNode
-from pleach.server.outgoing import Durable
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store
+from pleach.server.storage.committer import Committed, shortage
+from pleach.server.storage.outgoing import Durable
+from pleach.server.storage.store import Store
 
 TURNS_MAX = 2_000
 

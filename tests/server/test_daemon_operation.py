@@ -10,8 +10,8 @@ import pytest
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
 from pleach.server.bugs import EXIT_BUG
-from pleach.server.committer import JOURNAL_ENTRIES_MAX
 from pleach.server.node import EXIT_FENCED
+from pleach.server.storage.committer import JOURNAL_ENTRIES_MAX
 from support.live.broker_process import ENVIRONMENT, PLEACH, RawClient, address, clients, eventually, processes, pump
 
 EXIT_FORCED, EXIT_UNUSABLE = 1, 2

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from pleach.core.links.endpoint import Batch, Journalled
-from pleach.server.database import DATABASE
-from pleach.server.store import Store
+from pleach.server.storage.database import DATABASE
+from pleach.server.storage.store import Store
 from support.live.broker_process import ENVIRONMENT, PLEACH, RawClient, clients, eventually, processes
 from support.live.disk_damage import (
     FILTER_MARKER,

@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from pleach.core.effects import Observed
-from pleach.server.committer import JOURNAL_BYTES_MAX, JournalBounds
-from pleach.server.database import BYTES_MIN
+from pleach.server.storage.committer import JOURNAL_BYTES_MAX, JournalBounds
+from pleach.server.storage.database import BYTES_MIN
 from support.live.broker_process import RawClient, address, clients, eventually, processes
 from support.live.hostile_acts import subscribed_and_withdrawn
 from support.live.hostile_wire import greeting

@@ -39,7 +39,7 @@ from pleach.server.feature import Feature
 from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.hostile_node import KINDS, Findings, run_block
 from support.live.timed_node import Wire
 

@@ -24,8 +24,8 @@ from pleach.net.http_client import ask
 from pleach.operate.improve import ImproveOptions, improve
 from pleach.operate.observe import Observer, measured
 from pleach.server.connections import RoleKind
+from pleach.server.door.gate import Gate
 from pleach.server.feature import Feature, Features
-from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
 from pleach.server.traffic_notes import WATCHED_SECONDS, TrafficNotes
 from support.live.daemons import chain

@@ -4,11 +4,11 @@ import pytest
 
 from pleach.core.links.frames import BROKER, CLIENT, Bye, ByeReason, Hello
 from pleach.core.standby.views import View
-from pleach.server.admission import malformed
+from pleach.server.door.admission import malformed
 from pleach.server.links import Port
 from pleach.server.node import EXIT_FENCED, BrokerNode
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.timed_node import Wire, in_world, settled
 
 EPOCH = 5

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pleach.access.identity import Identity, IdentityKind, why_no_name, why_no_network
-from pleach.errors import CertificateError
+from pleach.errors import CertificateError, TlsError
 
 CERTIFICATE_DAYS = 397
 AUTHORITY_DAYS = 3_653
@@ -135,13 +135,21 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 # What is read of a certificate -----------------------------------------------------------------------------------
 
 
+def certificate_of(der: bytes) -> x509.Certificate:
+    """Of the other end of a connection. Raises TlsError."""
+    try:
+        return x509.load_der_x509_certificate(der)
+    except ValueError as error:
+        raise TlsError(f"no certificate: {error}", "make one with `pleach certs`") from None
+
+
 def serial_of(certificate: x509.Certificate) -> str:
     """In hexadecimal, as the membership list has it."""
     return f"{certificate.serial_number:x}"
 
 
 def expiry_of(certificate: x509.Certificate) -> float:
-    """Seconds since 1970."""
+    """When a certificate expires, in seconds since 1970."""
     return certificate.not_valid_after_utc.timestamp()
 
 

@@ -39,20 +39,6 @@ class Identity(NamedTuple):
         return f"{SCHEME}{self.network}/{self.kind}/{quote(self.name, safe='/')}"
 
 
-def identity_of(der: bytes) -> Identity:
-    """The identity in a certificate. Raises TlsError where there is none, or more than one."""
-    try:
-        certificate = x509.load_der_x509_certificate(der)
-    except ValueError as error:
-        raise TlsError(f"no certificate: {error}", "make one with `pleach certs`") from None
-    return identity_in(certificate)
-
-
-def expiry_of(der: bytes) -> float:
-    """When a certificate expires, in seconds since 1970."""
-    return x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
-
-
 def identity_in(certificate: x509.Certificate) -> Identity:
     """Raises TlsError where there is no identity, or more than one."""
     try:

@@ -15,7 +15,7 @@ import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from pleach.access.certificates import Key, expiry_of, read_certificate, read_key, serial_of
+from pleach.access.certificates import Key, certificate_of, expiry_of, read_certificate, read_key, serial_of
 from pleach.access.identity import Identity, IdentityKind, identity_in
 from pleach.access.membership import Members, read_members
 from pleach.errors import CertificateError, TlsError
@@ -94,7 +94,7 @@ class Credentials:
         """The identity of the other end, whose certificate TLS has verified. Raises TlsError."""
         if not der:
             raise TlsError("the other side has shown no certificate", "give it one with `pleach certs`")
-        certificate = x509.load_der_x509_certificate(der)
+        certificate = certificate_of(der)
         identity = identity_in(certificate)
         if identity.network != self.network:
             raise TlsError(f"a certificate of network {identity.network}, not {self.network}", "give that of this one")

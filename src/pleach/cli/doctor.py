@@ -58,7 +58,7 @@ def doctor(
 
 
 def _check_data(directory: Path, *, as_json: bool) -> None:
-    from pleach.server.database import inspect_store  # noqa: PLC0415 - only here
+    from pleach.server.storage.database import inspect_store  # noqa: PLC0415 - only here
 
     found = inspect_store(directory)
     if as_json:

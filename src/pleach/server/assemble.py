@@ -21,10 +21,10 @@ from pleach.core.stabilise.paced import PacedRebuild
 from pleach.errors import SettingsError
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
-from pleach.server.broker_names import BrokerNames
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
 from pleach.server.door.audit_log import FILE, AuditLog
+from pleach.server.door.broker_names import BrokerNames
 from pleach.server.door.client_door import ClientDoor, OpenDoor
 from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.quotas import PrincipalQuotas

@@ -24,7 +24,7 @@ from pleach.core.links.batch import Batch, Journalled
 from pleach.core.messages import Node, decode
 from pleach.core.messages.runs import is_run
 from pleach.errors import SettingsError
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 VARIABLE = "PLEACH_DEBUG_KILL_AT"
 WHENS = ("before", "after", "soon")

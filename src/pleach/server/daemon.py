@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -41,12 +40,12 @@ from pleach.server.probes import Probes
 from pleach.server.readers import Readers
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import RELOADABLE, BrokerSettings
+from pleach.server.signals import on_signals
 from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.ticking import TICKS_PER_HEARTBEAT, keep_ticking
 
 DIAL_TIMEOUT_SECONDS = 5.0
 STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
-TICKS_PER_HEARTBEAT = 2
-LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 EXIT_FORCED = 1
 
 log = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class Daemon:
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
-        self._install_signals()
+        on_signals(self._asked_to_stop, self._asked_to_reload)
         if self._security is not None:
             own_tls.set(self._security.dialling)
         features, ring = self.node.features, self.node.features.get(RingMember)
@@ -116,7 +115,7 @@ class Daemon:
         self.node.directory.listens_at(ready.client, ready.peer, ready.admin)
         for start in features.hooks(Feature.start):
             start()
-        ticking = watched(self._keep_ticking())
+        ticking = watched(keep_ticking(self._tick, lambda: self.node.settings.heartbeat / TICKS_PER_HEARTBEAT))
         if ring is None:
             self._on_ready(ready)
         else:
@@ -323,22 +322,10 @@ class Daemon:
         self.node.dialled(peer, connection)
         return True
 
-    async def _keep_ticking(self) -> None:
-        while True:
-            pause = self.node.settings.heartbeat / TICKS_PER_HEARTBEAT
-            due = time.monotonic() + pause
-            await asyncio.sleep(pause)
-            if time.monotonic() > due + pause:  # late: who has sent something meanwhile must not count as silent
-                await asyncio.sleep(LATE_SECONDS)
-            self.node.tick()
+    def _tick(self) -> None:
+        self.node.tick()
 
     # Signals and the end -------------------------------------------------------------------------------------
-
-    def _install_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_stop)
-        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
 
     def _asked_to_stop(self) -> None:
         if self._stop.is_set() or self._is_asked_to_stop:

@@ -2,10 +2,10 @@
 
     connection ──▶ accept, receive ──▶ Endpoint(Gate(Broker)) ──▶ Committer ──▶ connection
 
-Rule 1: what happens in one turn of the loop is one batch, which is committed before it is transmitted (committer.py).
+Rule 1: what happens in one turn of the loop is one batch, which is committed before it is transmitted (storage/).
 Rule 2: a connection of a newer epoch of a client, or of a newer view of a broker, replaces an older one, which is told;
-        that of a newer epoch of a broker does so only once the older one is gone (admission.py). A connection of an
-        older epoch or view is told that it is fenced.
+        that of a newer epoch of a broker does so only once the older one is gone (door/admission.py). A connection of
+        an older epoch or view is told that it is fenced.
 Rule 3: to be fenced ends this process only where it is proven: a neighbour says so that this broker has dialled, and
         to which the newer one is connected. Whoever comes in by the port for peers may only claim to be a neighbour.
 Rule 4: a broker that has standbys is not ended by a newer view: the members of its views know whether there is one.
@@ -22,25 +22,25 @@ from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, 
 from pleach.core.links.session import Session, SessionConfig
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
 from pleach.core.standby.views import ViewNumber
-from pleach.server.admission import Admission
 from pleach.server.assemble import features_of, first_broker
-from pleach.server.broker_names import BrokerNames
-from pleach.server.committer import CommitHooks, Committer
 from pleach.server.dialling import Dial
+from pleach.server.door.admission import Admission
+from pleach.server.door.broker_names import BrokerNames
+from pleach.server.door.gate import Gate
+from pleach.server.door.reader_tokens import ReaderTokens
 from pleach.server.feature import Feature
-from pleach.server.gate import Gate
 from pleach.server.links import LinkTable, PeerLink, Port, Wire
 from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
 from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
-from pleach.server.reader_tokens import ReaderTokens
-from pleach.server.recovery import recover
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.replication import Replication
-from pleach.server.store import Store
+from pleach.server.storage.committer import CommitHooks, Committer
+from pleach.server.storage.recovery import recover
+from pleach.server.storage.store import Store
 
 EXIT_DISK, EXIT_FENCED, EXIT_DEPOSED = 70, 71, 73
 BESIDE_SESSIONS = (Probe, Aside)  # frames for features only

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from pleach.core.standby.views import View
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
-from pleach.server.reader_tokens import new_secret
+from pleach.server.door.reader_tokens import new_secret
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, display
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 
 class OpenedStore(NamedTuple):

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.server.committer import Committer
-from pleach.server.gate import Gate
+from pleach.server.door.gate import Gate
 from pleach.server.links import LinkTable
 from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
 from pleach.server.peer_directory import PeerDirectory
 from pleach.server.settings import BrokerSettings
+from pleach.server.storage.committer import Committer
 
 
 @dataclass(frozen=True, slots=True)

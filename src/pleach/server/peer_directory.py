@@ -23,8 +23,8 @@ from pleach.core.overlay.locations import KnownLocations
 from pleach.core.standby.views import View, ViewNumber
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.enquiry import Whereabouts, newest
+from pleach.server.door.reader_tokens import ReaderTokens
 from pleach.server.links import LinkTable, Port
-from pleach.server.reader_tokens import ReaderTokens
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.registers import display
 

@@ -1,8 +1,9 @@
 """Connections of readers: they read what is kept for a client, beside or instead of its own connection.
 
 The frames of readers and the answers are in core/links/reading.py. Here is who may read: whoever shows the token that
-the client was given (reader_tokens.py); never the session of a neighbour. Each request is checked anew, since a session
-may have ended in the meantime. Confirmations are logged and counted: what was confirmed, the client never gets.
+the client was given (door/reader_tokens.py); never the session of a neighbour. Each request is checked anew, since a
+session may have ended in the meantime. Confirmations are logged and counted: what was confirmed, the client never
+gets.
 
 Answers are large, and requests small. So no answer is made while too much waits to be taken by this reader, or by all
 of them; a few requests wait for that, and with more the connection ends, as it does where nothing is taken for long.

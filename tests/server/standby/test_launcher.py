@@ -31,7 +31,7 @@ from pleach.server.standby.launch_settings import (
 from pleach.server.standby.launcher import PID, READY, BrokerLauncher, Ended, LaunchingHost
 from pleach.server.standby.messages import BrokerFiles
 from pleach.server.standby.registers import RegisterFile
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.access.operators import Provider
 from support.live.tiny_broker import until
 

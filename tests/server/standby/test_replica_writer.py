@@ -9,7 +9,6 @@ import pytest
 from pleach.core.standby.effects import StoreRecord
 from pleach.core.standby.positions import Position
 from pleach.errors import StoreFullError
-from pleach.server.replica import Replica
 from pleach.server.standby import replica_writer
 from pleach.server.standby.messages import BrokerFiles, FillBegin, FillEnd, FillPart
 from pleach.server.standby.replica_writer import (
@@ -20,7 +19,8 @@ from pleach.server.standby.replica_writer import (
     Strayed,
     WriterFailed,
 )
-from pleach.server.store import Store
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store
 from support.live.tiny_broker import until
 from support.standby.random_batches import RandomBatches
 

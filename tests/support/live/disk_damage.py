@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
-from pleach.server.database import COMMITTED, DATABASE, REMEDY
+from pleach.server.storage.database import COMMITTED, DATABASE, REMEDY
 from support.live.broker_process import BrokerProcess, RawClient, address, clients, eventually, processes
 
 LOG = f"{DATABASE}-wal"

@@ -54,8 +54,8 @@ from pleach.server import daemon as daemon_module
 from pleach.server.assemble import first_broker
 from pleach.server.council import Council
 from pleach.server.daemon import Daemon
+from pleach.server.door.gate import NOT_FROM_PEERS
 from pleach.server.feature import Feature
-from pleach.server.gate import NOT_FROM_PEERS
 from pleach.server.links import Port
 from pleach.server.ring.driver import RingDriver
 from pleach.server.ring.member import RingMember, Stay

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued, Saved
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 PEERS = ("a", "b", "c", "d", "é")
 

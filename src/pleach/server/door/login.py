@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from pleach.access.access_file import Access, KeyProof, Proof
-from pleach.access.identity import expiry_of, identity_of
+from pleach.access.certificates import certificate_of, expiry_of
+from pleach.access.identity import identity_in
 from pleach.access.keys import NONCE_BYTES, is_signed_by, signed_text
 from pleach.access.principals import Principal
 from pleach.core.links.frames import Challenge, Hello, Login, LoginKind
@@ -97,11 +98,12 @@ class LoginDesk:
     def _by_certificate(self, visitor: Visitor) -> LoggedIn:
         if not visitor.peer_certificate:
             raise AccessError("not logged in", "give a certificate, a key or a token")
-        identity = identity_of(visitor.peer_certificate)
+        certificate = certificate_of(visitor.peer_certificate)
+        identity = identity_in(certificate)
         principal = self._access().of_certificate(identity)
         if principal is None:
             raise AccessError(f"no principal for the certificate of {identity}", "add it to the access file")
-        return LoggedIn(principal.name, identity, expires=expiry_of(visitor.peer_certificate))
+        return LoggedIn(principal.name, identity, expires=expiry_of(certificate))
 
     def _by_key(self, challenged: Challenged, login: Login) -> LoggedIn:
         principal = self._access().of_key(challenged.public)

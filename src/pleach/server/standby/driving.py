@@ -3,12 +3,11 @@
 Rule 1: effects are performed in order. A register is on disk before anything behind it is done; one that cannot be
         written ends the member here, as a crash would (`on_failed`).
 Rule 2: a member is ticked several times within the time that counts as silence. After a tick that is late, what has
-        arrived meanwhile is heard first: nobody is taken for dead because this process was.
+        arrived meanwhile is heard first (server/ticking.py): nobody is taken for dead because this process was.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -24,7 +23,6 @@ from pleach.server.standby.registers import RegisterFile
 
 TICKS_PER_SILENCE = 5
 TICK_SECONDS_MAX = 0.25  # where much silence is allowed, too: what is to be said does not wait for long
-LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +80,6 @@ class MemberDriver:
         return told or (view.addresses.get(machine, "") if view else "")
 
 
-async def keep_ticking(tick: Callable[[], None], after: Callable[[], float]) -> None:
-    """Rule 2."""
-    while True:
-        pause = min(after() / TICKS_PER_SILENCE, TICK_SECONDS_MAX)
-        due = time.monotonic() + pause
-        await asyncio.sleep(pause)
-        if time.monotonic() > due + pause:
-            await asyncio.sleep(LATE_SECONDS)
-        tick()
+def tick_seconds(after: float) -> float:
+    """Between two ticks, where `after` seconds count as silence."""
+    return min(after / TICKS_PER_SILENCE, TICK_SECONDS_MAX)

@@ -18,11 +18,11 @@ from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, ViewNumber
 from pleach.errors import StoreError
 from pleach.server.bugs import watched
-from pleach.server.committer import DiskThread
-from pleach.server.fill import Fill
 from pleach.server.standby.messages import AnyFillMessage, BrokerFiles, FillBegin, FillEnd, FillId, FillPart
+from pleach.server.storage.committer import DiskThread
+from pleach.server.storage.fill import Fill
 
-UNTAKEN_MAX = 8  # chunks (server/fill.py)
+UNTAKEN_MAX = 8  # chunks (server/storage/fill.py)
 
 log = logging.getLogger(__name__)
 

@@ -34,7 +34,6 @@ from pleach.core.standby.views import Machine
 from pleach.errors import PleachError, StoreError
 from pleach.net.addresses import BrokerAddresses
 from pleach.server.bugs import watched
-from pleach.server.database import LOCK
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.launch_settings import (
     DATA,
@@ -46,6 +45,7 @@ from pleach.server.standby.launch_settings import (
 )
 from pleach.server.standby.messages import BrokerFiles
 from pleach.server.standby.registers import RegisterFile, broker_folder, replace_file
+from pleach.server.storage.database import LOCK
 
 READY, PID = "ready.json", "pid"
 RESTART_SECONDS_MIN, RESTART_SECONDS_MAX = 0.25, 5.0  # between two starts: doubled each time

@@ -47,6 +47,7 @@ from pleach.server.bugs import watched
 from pleach.server.crash_hook import CrashHook
 from pleach.server.standby.messages import BetweenMachines, HostIsHere, decode_between, encode_between
 from pleach.server.standby.registers import display
+from pleach.server.ticking import TICKS_PER_HEARTBEAT, keep_ticking
 
 PART_BYTES = 1_048_576
 MESSAGE_BYTES_MAX = 1_073_741_824
@@ -56,8 +57,6 @@ CONNECTIONS_MAX = 1_024
 DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.25, 0.5  # between attempts
 ATTEMPT_SECONDS_MAX = 2.0
 HEARTBEATS_MISSED_MAX = 3
-TICKS_PER_HEARTBEAT = 2
-LATE_SECONDS = 0.001  # to receive what has arrived, after a tick that is late
 IDLE_SECONDS_MAX = 60.0  # without a message: nobody needs the connection any more
 
 log = logging.getLogger(__name__)
@@ -150,7 +149,7 @@ class MemberLinks:
 
     def start(self) -> None:
         """Begin to keep connections alive."""
-        self._ticking = watched(self._keep_ticking())
+        self._ticking = watched(keep_ticking(self.tick, lambda: self._heartbeat / TICKS_PER_HEARTBEAT))
 
     def attach(self, broker: Node, receiver: Receiver) -> None:
         self._receivers[broker] = receiver
@@ -428,15 +427,6 @@ class MemberLinks:
         return True
 
     # Time ----------------------------------------------------------------------------------------------------
-
-    async def _keep_ticking(self) -> None:
-        while True:
-            pause = self._heartbeat / TICKS_PER_HEARTBEAT
-            due = self._clock() + pause
-            await asyncio.sleep(pause)
-            if self._clock() > due + pause:  # late: who has sent something meanwhile must not count as silent
-                await asyncio.sleep(LATE_SECONDS)
-            self.tick()
 
     def tick(self) -> None:
         """Ping where nothing was said, and end connections that are silent or of no use."""

@@ -53,7 +53,7 @@ class FillBegin(FillMessage, frozen=True, tag=32):
 
 
 class FillPart(FillMessage, frozen=True, tag=33):
-    """A chunk (server/fill.py)."""
+    """A chunk (server/storage/fill.py)."""
 
     fill: FillId
     chunk: ChunkNumber  # from 1

@@ -28,7 +28,7 @@ from pleach.server.standby.links import MemberLinks
 from pleach.server.standby.messages import BetweenMachines, BrokerFiles, FillMessage, HostIsHere
 from pleach.server.standby.record_log import LoggedRecord, RecordLog
 from pleach.server.standby.registers import RegisterFile
-from pleach.server.store import Store, new_run
+from pleach.server.storage.store import Store, new_run
 
 DISSOLVED_TIMES = 5  # it is said so often, since a message may be lost
 

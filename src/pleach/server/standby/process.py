@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -40,8 +39,9 @@ from pleach.server.links import Port
 from pleach.server.node import EXIT_DEPOSED, EXIT_DISK
 from pleach.server.opening import open_store
 from pleach.server.settings import BrokerSettings
+from pleach.server.signals import on_signals
 from pleach.server.standby.broker_files import files_of
-from pleach.server.standby.driving import keep_ticking
+from pleach.server.standby.driving import tick_seconds
 from pleach.server.standby.host import StandbyHost
 from pleach.server.standby.host_port import HostPort
 from pleach.server.standby.host_site import HostSite, StandbyPages
@@ -52,6 +52,7 @@ from pleach.server.standby.messages import HostIsHere
 from pleach.server.standby.primary_seat import MachineHost, PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, display, machine_of
 from pleach.server.standby.settings import StandbySettings
+from pleach.server.ticking import keep_ticking
 
 OPENING_SECONDS_MAX = 300.0  # of a store: a primary that takes longer is replaced
 LISTENS = ("client_listen", "peer_listen", "admin_listen")
@@ -245,9 +246,9 @@ class MachineProcess:
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
-        self._install_signals()
+        on_signals(self.stop, self._asked_to_reload)
         self._links.start()
-        ticking = watched(keep_ticking(self._tick, lambda: self._settings.standby.after))
+        ticking = watched(keep_ticking(self._tick, lambda: tick_seconds(self._settings.standby.after)))
         try:
             self._host.begin()
             return await self._run()
@@ -312,7 +313,7 @@ class MachineProcess:
         finally:
             self._is_leaving = self._primary.has_left
             self._primary = None
-            self._install_signals()
+            on_signals(self.stop, self._asked_to_reload)  # the broker had its own
 
     # As a host only ------------------------------------------------------------------------------------------
 
@@ -360,13 +361,6 @@ class MachineProcess:
 
     # Signals -------------------------------------------------------------------------------------------------
 
-    def _install_signals(self) -> None:
-        """A broker that runs has its own."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
-        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
-
     def stop(self) -> None:
         log.info("stopping")
         self._is_stopped = True
@@ -409,7 +403,7 @@ async def run_promoted(
         primary.tick()
         links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
 
-    ticking = watched(keep_ticking(tick, lambda: process.standby.after))
+    ticking = watched(keep_ticking(tick, lambda: tick_seconds(process.standby.after)))
     try:
         code = await primary.run()
         if primary.has_left:

@@ -25,8 +25,8 @@ from pleach.core.standby.effects import StoreRecord
 from pleach.core.standby.positions import Position
 from pleach.errors import AstrayError, RecordError, StoreBrokenError, StoreError, StoreFullError
 from pleach.server.bugs import watched
-from pleach.server.replica import Replica
 from pleach.server.standby.messages import FillBegin, FillEnd, FillId, FillPart
+from pleach.server.storage.replica import Replica
 
 FULL_RETRY_SECONDS = 0.25
 STRAYED_SECONDS = 1.0  # between two reports, where nothing fits

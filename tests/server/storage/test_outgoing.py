@@ -12,7 +12,7 @@ from pleach.errors import StoreFullError
 from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.live.timed_node import Wire
 from support.live.tiny_broker import until
 
@@ -66,29 +66,47 @@ def event(n):
     return Publish(Event(EventId("p", 0, n), {"n": n}))
 
 
+def events_of(wire):
+    return [message.event.id.sequence for message in wire.messages() if hasattr(message, "event")]
+
+
 @pytest.fixture
-def copies(tmp_path):
-    with FillableStore.open(tmp_path, "b", epoch=1) as store:
-        yield lambda: Copies(store)
+def run(tmp_path):
+    """Tells a story of broker b, which recovers what it had at the end of the former one."""
+
+    def of(story):
+        async def told():
+            with FillableStore.open(tmp_path, "b", epoch=1) as store:
+                b = Copies(store)
+                await story(b)
+                b.node.committer.close()
+
+        asyncio.run(asyncio.wait_for(told(), 60))
+
+    return of
 
 
-def run(story):
-    asyncio.run(asyncio.wait_for(story(), 60))
+@pytest.fixture
+def run_with_clients(run):
+    """Likewise, of a subscriber and a publisher too, whose requests the copies have."""
+
+    def of(story):
+        async def told(b):
+            s, p = b.greet("s"), b.greet("p")
+            b.tell("s", s, Attach(), Subscribe("all", parse_filter("n >= 0")))
+            b.tell("p", p, Attach())
+            await b.all_written()
+            b.confirm()
+            assert len(s.messages()) == 2
+            await story(b, s, p)
+
+        run(told)
+
+    return of
 
 
-async def subscriber_and_publisher(copies):
-    s, p = copies.greet("s"), copies.greet("p")
-    copies.tell("s", s, Attach(), Subscribe("all", parse_filter("n >= 0")))
-    copies.tell("p", p, Attach())
-    await copies.all_written()
-    copies.confirm()
-    assert len(s.messages()) == 2
-    return s, p
-
-
-def test_nothing_leaves_before_the_copies_have_it_and_then_all_of_it_in_order(copies):
-    async def story():
-        b = copies()
+def test_nothing_leaves_before_the_copies_have_it_and_then_all_of_it_in_order(run):
+    async def story(b):
         s, p = b.greet("s"), b.greet("p")
         b.tell("s", s, Attach(), Subscribe("all", parse_filter("n >= 0")))
         await b.all_written()
@@ -101,48 +119,39 @@ def test_nothing_leaves_before_the_copies_have_it_and_then_all_of_it_in_order(co
         assert not [*s.sent, *p.sent]
         b.node.committer.outgoing.confirmed(before)
         assert [type(frame) for frame in s.sent][:1] == [Hello]
-        assert not [message for message in s.messages() if hasattr(message, "event")]
+        assert not events_of(s)
         b.confirm()
-        assert [message.event.id.sequence for message in s.messages() if hasattr(message, "event")] == [1]
+        assert events_of(s) == [1]
         assert b.node.committer.is_idle
-        b.node.committer.close()
 
     run(story)
 
 
-def test_what_was_recovered_is_not_told_before_the_copies_have_it(copies, tmp_path):
+def test_what_was_recovered_is_not_told_before_the_copies_have_it(run, run_with_clients):
     """The last commits of a primary that was killed may be on its own disk only."""
 
-    async def first():
-        b = copies()
-        s, p = await subscriber_and_publisher(b)
+    async def first(b, s, p):
         b.node.lost("s", s)
         b.tell("p", p, event(1), first=2)
         await b.all_written()
-        b.node.committer.close()
 
-    async def second():
-        with Store.open(tmp_path, "b", epoch=1) as store:
-            b = Copies(store)
-            p = b.greet("p", peer_epoch=1)
-            s = b.greet("s", peer_epoch=1, received=2)
-            for _ in range(5):
-                b.tick()
-                await b.all_written()
-            assert not [*p.sent, *s.sent]
-            b.confirm()
-            assert p.sent[0] == Hello("b", 1, 5, 2, 1, role=p.sent[0].role, token=p.sent[0].token)
-            assert [message.event.id.sequence for message in s.messages()] == [1]
-            b.node.committer.close()
+    async def second(b):
+        p = b.greet("p", peer_epoch=1)
+        s = b.greet("s", peer_epoch=1, received=2)
+        for _ in range(5):
+            b.tick()
+            await b.all_written()
+        assert not [*p.sent, *s.sent]
+        b.confirm()
+        assert p.sent[0] == Hello("b", 1, 5, 2, 1, role=p.sent[0].role, token=p.sent[0].token)
+        assert [message.event.id.sequence for message in s.messages()] == [1]
 
-    run(first)
+    run_with_clients(first)
     run(second)
 
 
-def test_peers_are_kept_alive_and_get_what_was_confirmed_before_while_the_rest_waits(copies):
-    async def story():
-        b = copies()
-        s, p = await subscriber_and_publisher(b)
+def test_peers_are_kept_alive_and_get_what_was_confirmed_before_while_the_rest_waits(run_with_clients):
+    async def story(b, s, p):
         b.tell("p", p, event(1), first=2)
         await b.all_written()
         b.confirm()
@@ -162,15 +171,12 @@ def test_peers_are_kept_alive_and_get_what_was_confirmed_before_while_the_rest_w
         assert [message.event.id.sequence for message in again.messages()] == [1]
         b.confirm()
         assert [message.event.id.sequence for message in again.messages()] == [1, 2]
-        b.node.committer.close()
 
-    run(story)
+    run_with_clients(story)
 
 
-def test_a_clean_end_waits_for_the_copies(copies):
-    async def story():
-        b = copies()
-        s, p = await subscriber_and_publisher(b)
+def test_a_clean_end_waits_for_the_copies(run_with_clients):
+    async def story(b, s, p):
         b.tell("p", p, event(1), first=2)
         leaving = asyncio.create_task(b.node.leave("the end"))
         await b.all_written()
@@ -179,19 +185,16 @@ def test_a_clean_end_waits_for_the_copies(copies):
         assert not s.byes()
         b.confirm()
         await leaving
-        assert [message.event.id.sequence for message in s.messages() if hasattr(message, "event")] == [1]
+        assert events_of(s) == [1]
         assert s.byes()
-        b.node.committer.close()
 
-    run(story)
+    run_with_clients(story)
 
 
-def test_relief_of_a_full_disk_takes_nothing_back_that_waits_for_copies(copies):
+def test_relief_of_a_full_disk_takes_nothing_back_that_waits_for_copies(run_with_clients):
     """The progress that is confirmed is older than the one on disk, which must not go back."""
 
-    async def story():
-        b = copies()
-        s, p = await subscriber_and_publisher(b)
+    async def story(b, s, p):
         b.tell("p", p, event(1), first=2)
         await b.all_written()
         b.confirm()
@@ -208,7 +211,6 @@ def test_relief_of_a_full_disk_takes_nothing_back_that_waits_for_copies(copies):
         b.store.is_full = False
         await b.all_written()
         b.confirm()
-        assert [m.event.id.sequence for m in s.messages() if hasattr(m, "event")] == [1, 2, 3]
-        b.node.committer.close()
+        assert events_of(s) == [1, 2, 3]
 
-    run(story)
+    run_with_clients(story)

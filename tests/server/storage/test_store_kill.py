@@ -6,7 +6,7 @@ import subprocess
 import sys
 from random import Random
 
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 from support.thorough import FACTOR
 
 ROUNDS = 20 * FACTOR
@@ -14,7 +14,7 @@ COMMITS_MAX = 60  # that a child is let live for, in a round
 CHILD = """
 import sys
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 with Store.open(sys.argv[1], "b", epoch=1) as store:
     saved = store.load()

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from pleach.access.access_file import load_access
-from pleach.access.identity import Identity, IdentityKind, parse_identity
+from pleach.access.certificates import issue, new_authority
+from pleach.access.identity import Identity, IdentityKind
 from pleach.access.keys import public_text
 from pleach.core.links.frames import Challenge, Hello, Login, LoginKind
 from pleach.errors import AccessError
 from pleach.net.client_login import ClientLogin
 from pleach.server.door.login import LoginDesk
 
+SECONDS_PER_DAY = 86_400
 KEY = Ed25519PrivateKey.generate()
 CERTIFICATE = b"the certificate of the broker"
 
@@ -84,18 +87,16 @@ def test_another_key_is_not_let_in(desk: LoginDesk) -> None:
         desk.log_in(stranger, login.answer(challenge, CERTIFICATE, "alice"))
 
 
-def test_a_certificate_is_good_for_every_name_of_its_principal_and_for_no_other(
-    desk: LoginDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pleach.server.door.login.identity_of", lambda der: parse_identity(der.decode()))
-    monkeypatch.setattr("pleach.server.door.login.expiry_of", lambda _: 7.0)
+def test_a_certificate_is_good_for_every_name_of_its_principal_and_for_no_other(desk: LoginDesk) -> None:
+    authority = new_authority("acme", 1e9)
 
     def by(kind: IdentityKind, name: str) -> Stranger:
-        return Stranger(str(Identity("acme", kind, name)).encode())
+        issued = issue(authority, Identity("acme", kind, name), 1e9, days=7)
+        return Stranger(issued.certificate.public_bytes(Encoding.DER))
 
     for name in ("alice", "alice-7"):
         principal, login = desk.admit(by(IdentityKind.CLIENT, "alice"), hello(name))
-        assert (principal.name, login.expires) == ("alice", 7.0)
+        assert (principal.name, login.expires) == ("alice", 1e9 + 7 * SECONDS_PER_DAY)
     for stranger, name in [
         (by(IdentityKind.CLIENT, "alice"), "bob"),
         (by(IdentityKind.CLIENT, "carol"), "alice"),

@@ -28,7 +28,7 @@ from pleach.core.links.endpoint import Journalled
 from pleach.core.messages import Node
 from pleach.disk.checked_tables import checked, is_sound
 from pleach.errors import RecordError
-from pleach.server.outboxes import OutboxChange, Row, encode_recipients
+from pleach.server.storage.outboxes import OutboxChange, Row, encode_recipients
 
 INTEGER_MAX = 2**63 - 1  # of the database
 BLOB_BYTES_MAX = 1_000_000_000 - 1_000  # of a row of the database, about

@@ -16,8 +16,8 @@ import pytest
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued, Saved
 from pleach.core.links.session import SessionState
 from pleach.errors import StoreBrokenError, StoreDamagedError, StoreError, StoreFullError
-from pleach.server.database import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION
-from pleach.server.store import Store
+from pleach.server.storage.database import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION
+from pleach.server.storage.store import Store
 
 KILOBYTE = b"k" * 1_024
 EPOCH = 7
@@ -178,7 +178,7 @@ def test_a_store_has_one_owner(tmp_path, store):
 
 
 def test_another_process_is_refused_too(tmp_path, store):
-    script = "import sys; from pleach.server.store import Store; Store.open(sys.argv[1], 'b', epoch=1)"
+    script = "import sys; from pleach.server.storage.store import Store; Store.open(sys.argv[1], 'b', epoch=1)"
     child = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=False)
     assert child.returncode == 1
     assert "held by another process" in child.stderr

@@ -24,8 +24,8 @@ import msgspec
 
 from pleach.core.standby.positions import Position
 from pleach.errors import RecordError
-from pleach.server.database import Database
-from pleach.server.records import (
+from pleach.server.storage.database import Database
+from pleach.server.storage.records import (
     ForgottenRow,
     JournalRow,
     MadeWithRow,

@@ -16,8 +16,8 @@ import pytest
 
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued
 from pleach.errors import StoreError
-from pleach.server.replica import Replica
-from pleach.server.store import Store
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store
 from support.live.disk_damage import flip, random_bits
 from support.thorough import FACTOR
 
@@ -30,9 +30,9 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from pleach.errors import AstrayError
-from pleach.server import database, fill
-from pleach.server.replica import Replica
-from pleach.server.store import Store, new_run
+from pleach.server.storage import database, fill
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store, new_run
 from test_replica_kill import commit
 
 database.CHECKPOINT_BYTES = 200_000

@@ -6,7 +6,7 @@ import pytest
 from test_store import EPOCH, batch, count_rows, fanned_out
 
 from pleach.core.links.endpoint import Batch, Progress, Queued
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 
 def rewriting(*rewritten, **progress):

@@ -27,10 +27,10 @@ from pleach.core.links.session import SessionState
 from pleach.core.messages import Node
 from pleach.core.standby.positions import Position
 from pleach.errors import StoreBrokenError, StoreDamagedError, StoreError
-from pleach.server.database import BYTES_MIN, PAGE_BYTES, REMEDY, Database, locked, settle_fill, translated
-from pleach.server.fill import Fill
-from pleach.server.outboxes import OutboxChange, Outboxes, decode_recipients
-from pleach.server.records import (
+from pleach.server.storage.database import BYTES_MIN, PAGE_BYTES, REMEDY, Database, locked, settle_fill, translated
+from pleach.server.storage.fill import Fill
+from pleach.server.storage.outboxes import OutboxChange, Outboxes, decode_recipients
+from pleach.server.storage.records import (
     Record,
     checked_rows,
     encode_record,

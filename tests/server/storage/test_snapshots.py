@@ -5,9 +5,9 @@ import pytest
 from pleach.core.broker import BrokerState
 from pleach.core.links.upkeep import EndpointState
 from pleach.core.messages import Attach, Withdraw, decode, unpack
-from pleach.server import committer
 from pleach.server.links import Port
-from pleach.server.store import Store
+from pleach.server.storage import committer
+from pleach.server.storage.store import Store
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
 SLOW_BYTES_MAX = 3_000

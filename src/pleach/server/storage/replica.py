@@ -28,7 +28,7 @@ from pleach.core.standby.positions import Position
 from pleach.disk.checked_tables import Ledger, checked
 from pleach.disk.private_files import make_private_folder, open_private, sync_folder
 from pleach.errors import AstrayError, RecordError, StoreDamagedError
-from pleach.server.database import (
+from pleach.server.storage.database import (
     COMMITTED,
     DATABASE,
     FILLED,
@@ -39,8 +39,16 @@ from pleach.server.database import (
     settle_fill,
     translated,
 )
-from pleach.server.fill import CountsChunk, decode_chunk, rows_of
-from pleach.server.records import INTEGER_MAX, Record, decode_record, merge_record, merge_rows, write_record, write_run
+from pleach.server.storage.fill import CountsChunk, decode_chunk, rows_of
+from pleach.server.storage.records import (
+    INTEGER_MAX,
+    Record,
+    decode_record,
+    merge_record,
+    merge_rows,
+    write_record,
+    write_run,
+)
 
 QUOTA_SLACK_SHARE = 16  # a replica may take this share more than its primary: the same rows lie otherwise on its pages
 

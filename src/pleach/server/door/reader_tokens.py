@@ -12,7 +12,7 @@ from hashlib import sha256
 from hmac import digest
 
 from pleach.core.messages import Node
-from pleach.server.store import Store
+from pleach.server.storage.store import Store
 
 SECRET_BYTES = 32
 TOKEN_DIGITS = 32

@@ -5,8 +5,8 @@ brokers that may join. Any other one is refused, and tries again: a link may be 
 have further reasons (`Feature.refuse_hello`), and are asked last.
 
 Rule 1: a role belongs to a port: clients do not come as brokers.
-Rule 2: an epoch is a time of day (opening.py), or less. One from the future is refused: it would fence whoever has the
-        name rightly, for as long as it lies ahead.
+Rule 2: an epoch is a time of day (server/opening.py), or less. One from the future is refused: it would fence whoever
+        has the name rightly, for as long as it lies ahead.
 Rule 3: a broker that is connected is not replaced by another one of its name, whatever its epoch.
 Rule 4: of two views of a broker the newer one counts. It replaces the older one, also while that is connected; and the
         older one is refused as fenced by whoever has heard of the newer one, connected or not.

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from test_store_recovery import STEPS, Story, lasting, make_hub
 
-from pleach.server.replica import Replica
-from pleach.server.store import Store
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store
 from support.thorough import FACTOR
 
 STORIES = 12 * FACTOR

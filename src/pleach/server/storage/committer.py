@@ -32,9 +32,9 @@ from pleach.server.bugs import watched
 from pleach.server.feature import Feature
 from pleach.server.links import LinkTable
 from pleach.server.metrics import DiskCounters
-from pleach.server.outgoing import Durable, OutgoingParts, SealedBatch
 from pleach.server.settings import BrokerSettings
-from pleach.server.store import Store, journal_entry_bytes
+from pleach.server.storage.outgoing import Durable, OutgoingParts, SealedBatch
+from pleach.server.storage.store import Store, journal_entry_bytes
 
 PART_BYTES_MAX = 262_144  # received: smaller parts fit sooner where space is short
 FULL_RETRY_SECONDS = 0.25

@@ -17,8 +17,8 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.session import SessionConfig
 from pleach.core.routing.router import RoutingConfig
-from pleach.server.outboxes import Outboxes
-from pleach.server.store import Store
+from pleach.server.storage.outboxes import Outboxes
+from pleach.server.storage.store import Store
 from support.thorough import FACTOR
 
 STORIES = 16 * FACTOR

@@ -52,8 +52,8 @@ from pleach.core.stabilise.lease_settings import Lease
 from pleach.core.stabilise.leases import RENEWAL, TICK, Leases
 from pleach.errors import ProtocolError
 from pleach.server.assemble import first_broker
+from pleach.server.door.gate import Gate
 from pleach.server.feature import Feature, Features
-from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilise_settings import LeaseSettings, StabiliseKind

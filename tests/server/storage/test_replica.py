@@ -14,11 +14,11 @@ from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued
 from pleach.core.standby.positions import Position
 from pleach.disk.checked_tables import checked
 from pleach.errors import AstrayError, RecordError, StoreBrokenError, StoreError, StoreFullError
-from pleach.server import fill as fill_module
-from pleach.server.database import BYTES_MIN, COMMITTED, DATABASE, FILLED, FILLING, LOCK, inspect_store
-from pleach.server.records import INTEGER_MAX, decode_record, encode_record
-from pleach.server.replica import Replica
-from pleach.server.store import Store
+from pleach.server.storage import fill as fill_module
+from pleach.server.storage.database import BYTES_MIN, COMMITTED, DATABASE, FILLED, FILLING, LOCK, inspect_store
+from pleach.server.storage.records import INTEGER_MAX, decode_record, encode_record
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store
 from support.standby.random_batches import RandomBatches
 
 EPOCH, RUN = 7, 500

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from pleach.core.links.endpoint import Endpoint, Journalled
 from pleach.errors import StoreDamagedError
-from pleach.server.database import REMEDY
-from pleach.server.store import Store
+from pleach.server.storage.database import REMEDY
+from pleach.server.storage.store import Store
 
 
 class JournalReplay:

@@ -15,8 +15,8 @@ import pytest
 
 from pleach.core.links.endpoint import Batch, Journalled, Progress, Queued
 from pleach.errors import StoreDamagedError, StoreError
-from pleach.server.database import COMMITTED, DATABASE, LOCK
-from pleach.server.store import Store
+from pleach.server.storage.database import COMMITTED, DATABASE, LOCK
+from pleach.server.storage.store import Store
 from support.live.disk_damage import LOG, flip, random_bits
 from support.thorough import FACTOR
 
@@ -25,7 +25,7 @@ COMMITS = 80
 MADE_WITH = {"ordering": "causal", "routing": "covering"}
 CHILD = """
 import sys
-from pleach.server import database, store
+from pleach.server.storage import database, store
 from test_store_damage import MADE_WITH, commit
 
 database.CHECKPOINT_BYTES = 400_000  # the log starts over while it is written

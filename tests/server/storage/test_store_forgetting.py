@@ -6,8 +6,8 @@ import pytest
 
 from pleach.core.links.endpoint import Batch, Progress, Queued
 from pleach.core.links.session import SessionState
-from pleach.server.database import DATABASE
-from pleach.server.store import Store
+from pleach.server.storage.database import DATABASE
+from pleach.server.storage.store import Store
 
 EPOCH = 7
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleach.errors import AstrayError, RecordError, StoreFullError
-from pleach.server import fill as fill_module
-from pleach.server.database import BYTES_MIN
-from pleach.server.replica import Replica
-from pleach.server.store import Store
+from pleach.server.storage import fill as fill_module
+from pleach.server.storage.database import BYTES_MIN
+from pleach.server.storage.replica import Replica
+from pleach.server.storage.store import Store
 from support.standby.random_batches import RandomBatches
 from support.thorough import FACTOR
 
