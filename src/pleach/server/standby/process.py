@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -194,6 +195,32 @@ class PrimaryRun:
             raise SystemExit(EXIT_DISK)
 
 
+class HereReports:
+    """What others are told of a machine while it runs no broker of its own: where it is, and whether it is leaving."""
+
+    def __init__(self, settings: ProcessSettings, machine: Machine, links: MemberLinks, join: Sequence[str]) -> None:
+        self.is_leaving = False
+        self._settings = settings
+        self._machine = machine
+        self._life = links.own.life
+        self._join = join
+        self._told_at = -math.inf
+
+    def leave(self) -> None:
+        self.is_leaving, self._told_at = True, -math.inf
+
+    def tick(self, host: StandbyHost) -> None:
+        if time.monotonic() - self._told_at > HERE_SECONDS:
+            self._told_at = time.monotonic()
+            host.say_here(self._here(), self._join)
+
+    def _here(self) -> HostIsHere:
+        settings, name, zone = self._settings, self._settings.current.name, self._settings.current.zone
+        since = time.time_ns() if self.is_leaving else self._life
+        places = settings.address, zone, settings.client_address
+        return HostIsHere(name, 0, since, self._machine, *places, is_leaving=self.is_leaving)
+
+
 class MachineProcess:
     def __init__(
         self,
@@ -215,11 +242,10 @@ class MachineProcess:
         self._on_ready = on_ready
         self._routes = routes
         self._has_broker = has_broker
-        self._join = join
-        self._here_at = 0.0  # when others were told of this machine
         self._machine = machine_of(data_dir, name)
         self._register = RegisterFile(broker_folder(data_dir, name))
         self._links = self._settings.links(name, self._machine)
+        self._here = HereReports(self._settings, self._machine, self._links, join)
         launching = LaunchingHost(self._machine, lambda: self._settings.current, lambda: self._settings.address)
         self._host = StandbyHost(
             data_dir,
@@ -235,8 +261,6 @@ class MachineProcess:
         self._primary: PrimaryRun | None = None
         self._site: HostSite | None = None  # while it is host only
         self._is_stopped = False
-        self._is_promoted = False
-        self._is_leaving = False  # rule 4
         self._silent: Sequence[Machine] = ()  # members of the view, when the own broker was promoted here
         self._wake = asyncio.Event()  # while it is host only: it stops, or is promoted
 
@@ -263,7 +287,7 @@ class MachineProcess:
         while not self._is_stopped:
             if leads:
                 code = await self._lead()
-                if self._is_leaving:
+                if self._here.is_leaving:
                     await self._leave()
                 if code != EXIT_DEPOSED:
                     return code
@@ -275,19 +299,11 @@ class MachineProcess:
     def _tick(self) -> None:
         if self._primary is not None:
             self._primary.tick()
-        elif time.monotonic() - self._here_at > HERE_SECONDS:
-            self._here_at = time.monotonic()
-            self._host.say_here(self._here(), self._join)
+        else:
+            self._here.tick(self._host)
         self._host.tick()
-        if self._is_leaving and self._host.leave():
+        if self._here.is_leaving and self._host.leave():
             self._wake.set()
-
-    def _here(self) -> HostIsHere:
-        """What others are told of this machine while it runs no broker of its own."""
-        settings, name, zone = self._settings, self._settings.current.name, self._settings.current.zone
-        since = time.time_ns() if self._is_leaving else self._links.own.life
-        places = settings.address, zone, settings.client_address
-        return HostIsHere(name, 0, since, self._machine, *places, is_leaving=self._is_leaving)
 
     def _met(self, here: HostIsHere) -> None:
         """A machine that runs no broker may hold copies: whoever runs one here tells the others."""
@@ -311,7 +327,8 @@ class MachineProcess:
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
         finally:
-            self._is_leaving = self._primary.has_left
+            if self._primary.has_left:
+                self._here.leave()
             self._primary = None
             on_signals(self.stop, self._asked_to_reload)  # the broker had its own
 
@@ -319,7 +336,7 @@ class MachineProcess:
 
     async def _leave(self) -> None:
         """Rule 4."""
-        self._has_broker, self._here_at = False, 0.0
+        self._has_broker = False
         if needed_for := self._host.needed_for:
             log.info("this process ends once other machines have what it has of %s", ", ".join(needed_for))
         await self._hold()
@@ -327,7 +344,6 @@ class MachineProcess:
     async def _hold(self) -> None:
         """Until the own broker is promoted here, the process stops, or it is not needed any more."""
         settings = self._settings.current
-        self._is_promoted = False
         self._wake.clear()
         ports = {each: self._host_port(each) for each in Port}
         site = self._site = HostSite(settings, self._host, self._settings.security)
@@ -336,7 +352,7 @@ class MachineProcess:
         admin = await site.listen()
         if self._has_broker:
             self._host.take_up(settings.name)
-        if not self._is_leaving:
+        if not self._here.is_leaving:
             self._on_ready(BrokerReady(settings.name, "", settings.peer_listen, admin, durable=True))
         if not self._is_stopped:
             await self._wake.wait()
@@ -349,14 +365,14 @@ class MachineProcess:
         name = self._settings.current.name
         return HostPort(
             self._links,
-            f"{name} has been removed from the tree" if self._is_leaving else f"{name} runs on another machine",
+            f"{name} has been removed from the tree" if self._here.is_leaving else f"{name} runs on another machine",
             tls=partial(self._settings.listening, port),
             locate=lambda broker: self._host.locate(broker or name, port),
             port=port,
         )
 
     def _promoted(self, silent: Sequence[Machine]) -> None:
-        self._is_promoted, self._silent = True, silent
+        self._silent = silent
         self._wake.set()
 
     # Signals -------------------------------------------------------------------------------------------------
