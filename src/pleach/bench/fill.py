@@ -16,6 +16,7 @@ for all that it could not publish; at full speed, from the call.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import signal
@@ -38,7 +39,7 @@ from pleach.bench.systems.processes import LOOPBACK, read_line, server
 from pleach.bench.systems.system import EVENT_BYTES, TOPIC
 from pleach.client.client import Client
 from pleach.client.connect import connect
-from pleach.core.events.event import Event
+from pleach.core.events.event import Event, EventId
 from pleach.core.standby.views import Machine
 from pleach.errors import LiveError
 from pleach.harness.network import Ready
@@ -221,28 +222,23 @@ class Load:
 
     def __init__(self, client: Client, rate: int) -> None:
         self.events: list[Confirmed] = []
+        self.until = math.inf  # an event that is due later is not published
         self._client = client
         self._rate = rate
-        self._last: asyncio.Future[Any] | None = None
 
     async def run(self) -> None:
-        """Until it is cancelled."""
-        started, count = time.monotonic(), 0
-        while True:
-            due = started + count / self._rate if self._rate else time.monotonic()
+        """Returns when all is confirmed."""
+        begun, count = time.monotonic(), 0
+        while (due := begun + count / self._rate if self._rate else time.monotonic()) < self.until:
             if self._rate:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
-            self._last = await self._client.publish_windowed({"topic": TOPIC, "number": count}, bytes(EVENT_BYTES))
-            self._last.add_done_callback(partial(self._note, due))
+            last = await self._client.publish_windowed({"topic": TOPIC, "number": count}, bytes(EVENT_BYTES))
+            last.add_done_callback(partial(self._note, due))
             count += 1
+        await last
 
-    def _note(self, due: float, _: asyncio.Future[Any]) -> None:
+    def _note(self, due: float, _: asyncio.Future[EventId]) -> None:
         self.events.append(Confirmed(due, time.monotonic()))
-
-    async def confirmed(self) -> None:
-        """All that was published."""
-        assert self._last is not None
-        await self._last
 
 
 async def _stories(copies: int, rates: tuple[int, ...], size: FillSize) -> list[FillStory]:
@@ -288,8 +284,8 @@ async def _story(broker: CopiedBroker, load: Load, size: FillSize) -> FillStory:
     ended_at = time.monotonic()
     memory_peak, database_bytes = memory.peak, broker.database_bytes
     replica_peak = ProcessMemory(broker.host_of(fresh).process.pid).peak
-    publishing.cancel()
-    await load.confirmed()
+    load.until = ended_at
+    await publishing
     return FillStory(
         ended_at - begun_at,
         database_bytes,

@@ -1,4 +1,4 @@
-"""The price of a second copy: confirmed events with one copy on disk, with two, and in JetStream (R1, R3).
+"""The price of a second copy: events/s and latency with one copy on disk, with two, and in JetStream (R1, R3); bytes.
 
     publisher process ──▶ broker ──▶ subscriber process          all on loopback
                             └──▶ a standby, and a witness
@@ -35,4 +35,5 @@ def run(*, quick: bool, seed: int) -> Iterator[Measurement]:  # noqa: ARG001 - n
             is_met = bar is None or ratio >= bar
             yield Measurement("standby", REPLICATED.name, median(ours), "events/s", name, ratio, bar, is_met)
         yield from latencies(systems, effort, "standby")
-        yield from wire.measured([each for each in systems if each in COPYING], effort, "standby")
+        copying = [each for each in systems if each in COPYING]
+        yield from wire.measured(copying, effort, "standby", wire.RATES[:1] if quick else wire.RATES)

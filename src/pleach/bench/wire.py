@@ -31,6 +31,7 @@ from pleach.bench.measurement import Measurement
 from pleach.bench.systems.system import Case, System
 from pleach.errors import LiveError
 
+RATES = (0, LATENCY_RATE)  # at full speed, and at a steady rate, at which fewer events share a message
 COMMAND = ("ss", "-tinpHO")
 COMMAND_SECONDS_MAX = 10.0
 PROCESS = re.compile(r"\bpid=(\d+)")
@@ -60,16 +61,18 @@ class EventBytes(NamedTuple):
     copied: float  # between all servers, in all directions
 
 
-def measured(systems: Sequence[System], effort: ForwardSize, bench: str) -> Iterator[Measurement]:
-    """At full speed, and at a steady rate, at which fewer events share a message."""
+def measured(
+    systems: Sequence[System], effort: ForwardSize, bench: str, rates: Sequence[int] = RATES
+) -> Iterator[Measurement]:
+    """Medians over the rounds."""
     if shutil.which(COMMAND[0]) is None:
         sys.stderr.write("bytes on the wire are skipped: ss (iproute2) is not installed\n")
         return
     for system in systems:
-        events = max(10, int(effort.events[Case.VARIED] * system.pace))
         with served(Case.VARIED, [system]) as (running,):
-            for rate, count in ((0, events), (LATENCY_RATE, effort.latency_events)):
-                rounds = [bytes_per_event(running, count, rate) for _ in range(effort.rounds)]
+            for rate in rates:
+                events = effort.latency_events if rate else max(10, int(effort.events[Case.VARIED] * system.pace))
+                rounds = [bytes_per_event(running, events, rate) for _ in range(effort.rounds)]
                 yield from _rows(system.name, rate, EventBytes(*map(median, zip(*rounds, strict=True))), bench)
 
 
