@@ -23,7 +23,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import pairwise
@@ -268,17 +268,23 @@ def _take(_: Event) -> None:
     """The subscriber's work."""
 
 
+def _others(standby: dict[str, Any], known: Collection[Machine]) -> set[Machine]:
+    """Machines that are being filled, or have been: a small fill may end between two looks."""
+    return {*standby["filling"], *standby["copies"]}.difference(known)
+
+
 async def _story(broker: CopiedBroker, load: Load, size: FillSize) -> FillStory:
     """A machine with a copy is destroyed, and another one gets a copy."""
     memory = ProcessMemory(broker.process)
     publishing = asyncio.create_task(load.run())
     await asyncio.sleep(size.seconds_before)
-    lost, *_ = (await broker.standby())["copies"]
+    whole = (await broker.standby())["copies"]
     memory_before = memory.now
     memory.forget_peak()
     lost_at = time.monotonic()
-    _destroy(broker.host_of(lost))
-    (fresh,) = (await broker.until(lambda standby: standby["filling"], "a fill begins"))["filling"]
+    _destroy(broker.host_of(next(iter(whole))))
+    standby = await broker.until(lambda standby: _others(standby, whole), "a fill begins")
+    (fresh,) = _others(standby, whole)
     begun_at = time.monotonic()
     await broker.until(lambda standby: fresh in standby["copies"] and not standby["filling"], "the fill ends")
     ended_at = time.monotonic()
