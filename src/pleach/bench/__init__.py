@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from pleach.bench import audit, campaign, cover, door, forward, match, oracle, plan, routing, sim, standby
+from pleach.bench import audit, campaign, cover, door, fill, forward, match, oracle, plan, routing, sim, standby
 from pleach.bench.measurement import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
@@ -21,6 +21,7 @@ BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
         "forward": forward.run,
         "door": door.run,
         "standby": standby.run,
+        "fill": fill.run,
         "campaign": campaign.run,
         "audit": audit.run,
         "plan": plan.run,

@@ -122,7 +122,7 @@ def measure(case: Case, systems: Sequence[System], effort: ForwardSize) -> Itera
 def rates_of(case: Case, systems: Sequence[System], effort: ForwardSize) -> dict[str, list[float]]:
     """Events per second by the name of each system, one for each round; the systems take turns."""
     rates: dict[str, list[float]] = {system.name: [] for system in systems}
-    with _served(case, systems) as running:
+    with served(case, systems) as running:
         for _ in range(effort.rounds):
             for each in running:
                 events = max(10, int(effort.events[case] * each.system.pace))
@@ -140,7 +140,7 @@ def _compared(case: Case, peer: System, ours: list[float], theirs: list[float]) 
 def latencies(systems: Sequence[System], effort: ForwardSize, bench: str = "forward") -> Iterator[Measurement]:
     """p50 and p99 from the publisher's call to the subscriber's, at a steady rate."""
     outcomes: dict[str, list[WorkerResult]] = {system.name: [] for system in systems}
-    with _served(Case.ONE, systems) as running:
+    with served(Case.ONE, systems) as running:
         for _ in range(effort.rounds):
             for each in running:
                 outcomes[each.system.name].append(_round(each, Case.ONE, effort.latency_events, LATENCY_RATE))
@@ -158,7 +158,7 @@ def plain(case: str, value: float, unit: str, bench: str = "forward") -> Measure
 
 
 @contextmanager
-def _served(case: Case, systems: Sequence[System]) -> Iterator[list[Running]]:
+def served(case: Case, systems: Sequence[System]) -> Iterator[list[Running]]:
     """The servers of all systems, side by side; those whose turn it is not are idle."""
     with ExitStack() as stack:
         place = tempfile.TemporaryDirectory(prefix="pleach-bench-", ignore_cleanup_errors=True)
@@ -172,32 +172,55 @@ def _served(case: Case, systems: Sequence[System]) -> Iterator[list[Running]]:
 
 
 def _round(running: Running, case: Case, events: int, rate: int) -> WorkerResult:
-    name = running.system.name
-    with ExitStack() as stack:
-        task = WorkerTask(name, case, running.addresses.subscriber, events, max(1, events // WARM_UP_SHARE), rate)
-        task = msgspec.structs.replace(task, tls=running.addresses.tls)
-        subscriber = stack.enter_context(_worker("subscribe", task))
-        read_line(subscriber, f"the subscriber of {name}")
-        task = msgspec.structs.replace(task, address=running.addresses.publisher)
-        publisher = stack.enter_context(_worker("publish", task))
-        read_line(publisher, f"the publisher of {name}")
-        time.sleep(SETTLE_SECONDS)
-        _let_go(publisher)
-        read_line(subscriber, f"the subscriber of {name}")  # the warm-up is there
-        read_line(publisher, f"the publisher of {name}")
-        _let_go(publisher)
-        assert subscriber.stdout is not None
-        line = subscriber.stdout.readline()  # the worker bounds its own time
+    with connected(running, case, Phases(max(1, events // WARM_UP_SHARE), events, rate)) as workers:
+        workers.warm_up()
+        workers.let_go()
+        assert workers.subscriber.stdout is not None
+        line = workers.subscriber.stdout.readline()  # the worker bounds its own time
     outcome = msgspec.json.decode(line, type=WorkerResult) if line else WorkerResult(0, 0.0)
     if not outcome.received:
-        raise LiveError(f"{name}, {case}: the subscriber got nothing")
+        raise LiveError(f"{workers.name}, {case}: the subscriber got nothing")
     return outcome
 
 
-def _let_go(publisher: subprocess.Popen[bytes]) -> None:
-    assert publisher.stdin is not None
-    publisher.stdin.write(b"go\n")
-    publisher.stdin.flush()
+class Phases(NamedTuple):
+    warm_up: int  # events
+    events: int
+    rate: int  # events per second; 0: as fast as it goes
+
+
+class Workers(NamedTuple):
+    """The client processes of a system."""
+
+    name: str
+    publisher: subprocess.Popen[bytes]
+    subscriber: subprocess.Popen[bytes]
+
+    def warm_up(self) -> None:
+        """Publish the first phase; returns when all of it is confirmed and received, and both are still connected."""
+        self.let_go()
+        read_line(self.subscriber, f"the subscriber of {self.name}")
+        read_line(self.publisher, f"the publisher of {self.name}")
+
+    def let_go(self) -> None:
+        assert self.publisher.stdin is not None
+        self.publisher.stdin.write(b"go\n")
+        self.publisher.stdin.flush()
+
+
+@contextmanager
+def connected(running: Running, case: Case, phases: Phases) -> Iterator[Workers]:
+    """Both are connected, and nothing is published yet."""
+    name, addresses = running.system.name, running.addresses
+    with ExitStack() as stack:
+        task = WorkerTask(name, case, addresses.subscriber, phases.events, phases.warm_up, phases.rate, addresses.tls)
+        subscriber = stack.enter_context(_worker("subscribe", task))
+        read_line(subscriber, f"the subscriber of {name}")
+        task = msgspec.structs.replace(task, address=addresses.publisher)
+        publisher = stack.enter_context(_worker("publish", task))
+        read_line(publisher, f"the publisher of {name}")
+        time.sleep(SETTLE_SECONDS)
+        yield Workers(name, publisher, subscriber)
 
 
 @contextmanager

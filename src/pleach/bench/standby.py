@@ -1,4 +1,4 @@
-"""The price of a second copy: confirmed events with one copy on disk, with two, and in JetStream (R1, R3).
+"""The price of a second copy: events/s and latency with one copy on disk, with two, and in JetStream (R1, R3); bytes.
 
     publisher process ──▶ broker ──▶ subscriber process          all on loopback
                             └──▶ a standby, and a witness
@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from pleach.bench import wire
 from pleach.bench.forward import FULL, QUICK, is_skipped, latencies, plain, rates_of, stopped_in_order
 from pleach.bench.measurement import Measurement
 from pleach.bench.systems.registry import DURABLE, JETSTREAM_THREE, REPLICATED, STORING
 from pleach.bench.systems.system import Case
 
+COPYING = (REPLICATED, JETSTREAM_THREE)  # whose servers send events to each other
 BARS = {DURABLE.name: 0.6, JETSTREAM_THREE.name: 1.0}
 
 
@@ -33,3 +35,5 @@ def run(*, quick: bool, seed: int) -> Iterator[Measurement]:  # noqa: ARG001 - n
             is_met = bar is None or ratio >= bar
             yield Measurement("standby", REPLICATED.name, median(ours), "events/s", name, ratio, bar, is_met)
         yield from latencies(systems, effort, "standby")
+        copying = [each for each in systems if each in COPYING]
+        yield from wire.measured(copying, effort, "standby", wire.RATES[:1] if quick else wire.RATES)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pleach.bench.systems.nats import PENDING_MAX, Nats
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
+from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, Starter, WorkerTask, awaited_payloads
 from pleach.errors import LiveError
 from pleach.net.loops import run_loop
 
@@ -99,12 +99,8 @@ async def _publish(task: WorkerTask, start: Starter) -> None:
     stream = client.jetstream(publish_async_max_pending=WINDOW)
     for events in task.phases:
         start()
-        schedule = SendSchedule(task.rate) if task.rate else None
-        body = payload()
-        for _ in range(events):
-            await stream.publish_async(TOPIC, payload() if schedule else body, wait_stall=LEADER_SECONDS_MAX)
-            if schedule:
-                await asyncio.sleep(schedule.seconds_left())
+        async for body in awaited_payloads(task.rate, events):
+            await stream.publish_async(TOPIC, body, wait_stall=LEADER_SECONDS_MAX)
         await stream.publish_async_completed()
     await client.close()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pleach.bench.systems.moving import Heard
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
+from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, Starter, WorkerTask, awaited_payloads
 from pleach.net.loops import run_loop
 
 PENDING_MAX = 1_000_000_000  # messages and bytes pending in the subscriber, so that none are dropped
@@ -62,12 +62,8 @@ async def _publish(task: WorkerTask, start: Starter) -> None:
     client = await nats.connect(task.address)
     for events in task.phases:
         start()
-        schedule = SendSchedule(task.rate) if task.rate else None
-        body = payload()
-        for _ in range(events):
-            await client.publish(TOPIC, payload() if schedule else body)
-            if schedule:
-                await asyncio.sleep(schedule.seconds_left())
+        async for body in awaited_payloads(task.rate, events):
+            await client.publish(TOPIC, body)
         await client.flush()
     await client.close()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,15 +23,14 @@ from pleach.bench.systems.system import (
     Addresses,
     Case,
     ReceiveMeter,
-    SendSchedule,
     Starter,
     WorkerTask,
-    payload,
+    awaited_payloads,
 )
 from pleach.client.client import Client
 from pleach.client.connect import connect
 from pleach.core.events.event import Event, EventId, Value
-from pleach.harness.network import Ready
+from pleach.harness.network import HostReady, Ready
 from pleach.net.loops import run_loop
 
 WINDOW = 1_024  # unconfirmed events of the publisher
@@ -45,10 +46,12 @@ subscribe = "topic LIKE '{TOPIC[:2]}%' OR topic = 'other'"
 """
 
 
-class HostReady(msgspec.Struct):
-    """What `pleach standby` prints."""
+class Host(NamedTuple):
+    """A process that holds copies, or has a vote, and its machine's folder."""
 
-    peer: str
+    process: subprocess.Popen[bytes]
+    folder: Path
+    address: str
 
 
 class Pleach:
@@ -74,7 +77,7 @@ class Pleach:
         names = BROKERS if case is Case.CHAIN else BROKERS[:1]
         client = _certificates(directory, names) if self._has_tls else ""
         with ExitStack() as stack:
-            hosts = [self._host(stack, f"host{n}", directory) for n in range(2 * self._copies - 2)]
+            hosts = [stack.enter_context(host(directory / name)).address for name in host_names(self._copies)]
             brokers: list[Ready] = []
             for number, name in enumerate(names):
                 neighbours = ["--neighbour", names[number + 1]] if number + 1 < len(names) else []
@@ -83,13 +86,6 @@ class Pleach:
                 process = stack.enter_context(server(command, directory / f"{name}.log"))
                 brokers.append(msgspec.json.decode(read_line(process, f"broker {name}"), type=Ready))
             yield Addresses(brokers[0].client, brokers[-1].client, client)
-
-    def _host(self, stack: ExitStack, name: str, directory: Path) -> str:
-        """The address of a process that holds a copy, or has a vote."""
-        command = [sys.executable, "-m", "pleach", "standby", name, "--data-dir", str(directory / name)]
-        command += ["--peer-listen", f"{LOOPBACK}:0", "--admin-listen", f"{LOOPBACK}:0"]
-        process = stack.enter_context(server(command, directory / f"{name}.log"))
-        return msgspec.json.decode(read_line(process, f"host {name}"), type=HostReady).peer
 
     def _command(self, name: str, directory: Path, hosts: Sequence[str]) -> list[str]:
         command = [sys.executable, "-m", "pleach", "broker", "--name", name]
@@ -104,8 +100,7 @@ class Pleach:
             command += ["--data-dir", str(directory / name)]
         if self._copies > 1:
             config = directory / f"{name}.toml"
-            places = ", ".join(f'"{each}"' for each in hosts)
-            config.write_text(f"[standby]\nafter = {AFTER_SECONDS}\ncopies = {self._copies}\nat = [{places}]\n")
+            config.write_text(standby_table(AFTER_SECONDS, self._copies, hosts))
             command += ["--config", str(config)]
         return command
 
@@ -114,6 +109,26 @@ class Pleach:
 
     def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         run_loop(_subscribe(task, meter))
+
+
+def host_names(copies: int) -> list[str]:
+    """Of the machines beside a broker's own, which has so many copies."""
+    return [f"host{n}" for n in range(2 * copies - 2)]
+
+
+@contextmanager
+def host(folder: Path) -> Iterator[Host]:
+    """`pleach standby`, called like its folder."""
+    command = [sys.executable, "-m", "pleach", "standby", folder.name, "--data-dir", str(folder)]
+    command += ["--peer-listen", f"{LOOPBACK}:0", "--admin-listen", f"{LOOPBACK}:0"]
+    with server(command, folder.with_suffix(".log")) as process:
+        ready = msgspec.json.decode(read_line(process, f"host {folder.name}"), type=HostReady)
+        yield Host(process, folder, ready.peer)
+
+
+def standby_table(after: float, copies: int, hosts: Sequence[str]) -> str:
+    places = ", ".join(f'"{each}"' for each in hosts)
+    return f"[standby]\nafter = {after}\ncopies = {copies}\nat = [{places}]\n"
 
 
 def _certificates(directory: Path, brokers: Sequence[str]) -> str:
@@ -128,28 +143,19 @@ async def _publish(task: WorkerTask, start: Starter) -> None:
     async with connect(task.address, name="publisher", window=WINDOW, tls=task.tls or None) as client:
         for events in task.phases:
             start()
-            last = await (
-                _publish_at_rate(client, task.rate, events) if task.rate else _publish_all(client, task, events)
-            )
+            last = await _publish_all(client, task, events)
             await last
 
 
 async def _publish_all(client: Client, task: WorkerTask, events: int) -> asyncio.Future[EventId]:
     """Returns the last pending confirmation."""
-    body = payload()
-    for number in range(events):
+    number = 0
+    async for body in awaited_payloads(task.rate, events):
         attributes: dict[str, Value] = {"topic": TOPIC}
         if task.case in (Case.FILTERS, Case.VARIED):  # no two events alike: each is matched
             attributes |= {"key": number % FILTERS, "number": number}
         last = await client.publish_windowed(attributes, body)
-    return last
-
-
-async def _publish_at_rate(client: Client, rate: int, events: int) -> asyncio.Future[EventId]:
-    schedule = SendSchedule(rate)
-    for _ in range(events):
-        last = await client.publish_windowed({"topic": TOPIC}, payload())
-        await asyncio.sleep(schedule.seconds_left())
+        number += 1
     return last
 
 

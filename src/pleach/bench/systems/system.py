@@ -7,8 +7,9 @@ forward.py ── starts ──▶ servers (serve)
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from itertools import repeat
@@ -152,6 +153,18 @@ def payloads(rate: int, count: int) -> Iterator[bytes]:
     for _ in range(count):
         yield payload()
         time.sleep(schedule.seconds_left())
+
+
+async def awaited_payloads(rate: int, count: int) -> AsyncIterator[bytes]:
+    """`payloads`, for publishers in an event loop."""
+    if not rate:
+        for body in repeat(payload(), count):
+            yield body
+        return
+    schedule = SendSchedule(rate)
+    for _ in range(count):
+        yield payload()
+        await asyncio.sleep(schedule.seconds_left())
 
 
 class SendSchedule:
