@@ -4,7 +4,8 @@ Five brokers in a tree, and two machines without any; all connections pass a swi
 what is sent from one side to another, as a network does that loses packets. Clients are on the side of their broker,
 or, where a broker is cut off alone, on the other one: those find it where it was promoted. They publish all the time.
 Told per partition: what was cut, for how long, how soon after the cure there was one tree and all was delivered that
-had been published before, and what was not acknowledged meanwhile.
+had been published before, and what was not acknowledged meanwhile. And for how long the machine that runs all of this
+has kept the test itself from running since the cure: a partition that is late on a busy machine may be so for that.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ AFTER = 1.0
 CURED_SECONDS_MAX = 5.0
 CURED_SECONDS_TRIED = 120.0
 POLL_SECONDS = 0.1
+STALL_SECONDS_TOLD = 0.1
 CALM_SECONDS = 2.0  # before each partition
 DURATIONS = (1.0, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0, 60.0)
 EVENTS_PER_SECOND = 300.0
@@ -57,13 +59,17 @@ class Partition:
     delivered: float  # … until all was delivered that had been published before the cure
     unacknowledged: int  # at the cure, of what was published since the cut
     published: int  # since the cut, until the cure
+    stalled: float  # the longest time since the cure in which this process did not run
+    cured: str  # the time of day, as in the logs
     refused: dict[str, int] = field(default_factory=dict)  # by reason
 
     def __str__(self) -> str:
         refused = f", refused: {self.refused}" if self.refused else ""
+        stalled = f", this process stalled for {self.stalled:.2f} s" if self.stalled > STALL_SECONDS_TOLD else ""
         return (
-            f"{self.kind} ({self.told}) for {self.seconds:g} s: one tree after {self.tree:.2f} s, all delivered after"
-            f" {self.delivered:.2f} s; {self.unacknowledged} of {self.published} not acknowledged at the cure{refused}"
+            f"{self.kind} ({self.told}) for {self.seconds:g} s, until {self.cured}: one tree after {self.tree:.2f} s,"
+            f" all delivered after {self.delivered:.2f} s{stalled}; {self.unacknowledged} of {self.published} not"
+            f" acknowledged at the cure{refused}"
         )
 
     @property
@@ -98,6 +104,19 @@ class Report:
             "wrong": self.wrong,
             "all": [asdict(each) for each in self.partitions],
         }
+
+
+class Stalls:
+    """Measures for how long this process did not run though it wanted to."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            due = time.monotonic() + POLL_SECONDS
+            await asyncio.sleep(POLL_SECONDS)
+            self.longest = max(self.longest, time.monotonic() - due)
 
 
 class Network:
@@ -156,11 +175,16 @@ class Network:
             self._note(f"end of partition {told}")
             for sender, receiver in holds:
                 self.switch.link(sender, receiver).release(sender)
-        cured_at = time.monotonic()
+        cured_at, cured, stalls = time.monotonic(), time.strftime("%H:%M:%S"), Stalls()
         published, unacknowledged = self._since(cut_at)
-        tree, delivered = await asyncio.gather(self._until_one_tree(cured_at), self._until_delivered(cured_at))
+        watching = asyncio.create_task(stalls.watch())
+        try:
+            tree, delivered = await asyncio.gather(self._until_one_tree(cured_at), self._until_delivered(cured_at))
+        finally:
+            watching.cancel()
         refused = dict(self._refusals() - refused_before)
-        return Partition(kind.name, told, seconds, tree, delivered, unacknowledged, published, refused)
+        figures = (tree, delivered, unacknowledged, published, stalls.longest, cured)
+        return Partition(kind.name, told, seconds, *figures, refused=refused)
 
     async def _until_one_tree(self, cured_at: float) -> float:
         while True:
@@ -296,6 +320,7 @@ async def partition_rounds(
                     report.wrong += [f"seed {seed}: {each}: {reason}" for reason in network.exits()]
             except (AssertionError, PleachError) as error:
                 report.wrong.append(f"seed {seed}: {error}")
+                say(report.wrong[-1])
             if not await witness.drain():
                 report.wrong.append(f"seed {seed}: it does not become quiet")
             verdict = judge(witness.recorder.records)
