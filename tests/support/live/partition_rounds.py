@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from pleach.errors import PleachError
 from pleach.harness.switch import Switch
 from pleach.operate.survey import Survey
-from pleach.trace import RecordKind, Rule, Verdict, explain, judge
+from pleach.trace import Record, Recorder, RecordKind, Rule, Verdict, explain, judge
 from support.live.fleet import Witness
 from support.live.machines import Machines, missing, standby_flags
 from support.live.standby_rounds import spread
@@ -119,9 +119,52 @@ class Stalls:
             self.longest = max(self.longest, time.monotonic() - due)
 
 
+class Outstanding:
+    """What was published and has not come to all who want it, or is not answered.
+
+    Records are read as they come: the switch runs in this process, and waits for whoever reads all of them at once.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.published = 0
+        self.unanswered: dict[str, float] = {}  # events, and when each was published
+        self.owed: set[tuple[str, str]] = set()  # events and subscribers
+        self.refused: Counter[str] = Counter()  # by reason
+        self._recorder = recorder
+        self._read = 0
+
+    async def watch(self) -> None:
+        while True:
+            self.follow()
+            await asyncio.sleep(POLL_SECONDS)
+
+    def follow(self) -> None:
+        records = self._recorder.records
+        for record in records[self._read :]:
+            self._note(record)
+        self._read = len(records)
+
+    def _note(self, record: Record) -> None:
+        event = record.event
+        match record.kind:
+            case RecordKind.PUBLISH:
+                self.published += 1
+                self.unanswered[event] = record.at
+                self.owed |= {(event, f"s{broker}") for broker in BROKERS if record.node != f"p{broker}"}
+            case RecordKind.PUBLISH_ACK:
+                self.unanswered.pop(event, None)
+            case RecordKind.PUBLISH_FAIL:
+                self.unanswered.pop(event, None)
+                self.owed -= {(event, f"s{broker}") for broker in BROKERS}
+                self.refused[record.detail] += 1
+            case RecordKind.DELIVER:
+                self.owed.discard((event, record.node))
+
+
 class Network:
     def __init__(self, machines: Machines, witness: Witness, rng: Random) -> None:
         assert machines.switch is not None
+        self.outstanding = Outstanding(witness.recorder)
         self.machines = machines
         self.witness = witness
         self.rng = rng
@@ -164,7 +207,9 @@ class Network:
         found = await self.machines.until_whole(BROKERS)
         await asyncio.sleep(CALM_SECONDS)
         told, holds = kind.holds(self, found)
-        refused_before = self._refusals()
+        outstanding = self.outstanding
+        outstanding.follow()
+        published_before, refused_before = outstanding.published, outstanding.refused.copy()
         cut_at = time.monotonic()
         self._note(f"partition {told}")
         for sender, receiver in holds:
@@ -176,13 +221,15 @@ class Network:
             for sender, receiver in holds:
                 self.switch.link(sender, receiver).release(sender)
         cured_at, cured, stalls = time.monotonic(), time.strftime("%H:%M:%S"), Stalls()
-        published, unacknowledged = self._since(cut_at)
+        outstanding.follow()
+        published = outstanding.published - published_before
+        unacknowledged = sum(at >= cut_at for at in outstanding.unanswered.values())
         watching = asyncio.create_task(stalls.watch())
         try:
             tree, delivered = await asyncio.gather(self._until_one_tree(cured_at), self._until_delivered(cured_at))
         finally:
             watching.cancel()
-        refused = dict(self._refusals() - refused_before)
+        refused = dict(outstanding.refused - refused_before)
         figures = (tree, delivered, unacknowledged, published, stalls.longest, cured)
         return Partition(kind.name, told, seconds, *figures, refused=refused)
 
@@ -197,38 +244,13 @@ class Network:
 
     async def _until_delivered(self, cured_at: float) -> float:
         """All that was published before the cure, and not refused, has come to all who want it."""
-        owed = self._owed(cured_at)
-        seen = 0
-        while True:
-            records = self.witness.recorder.records
-            for record in records[seen:]:
-                if record.kind == RecordKind.DELIVER:
-                    owed.discard((record.event, record.node))
-                elif record.kind == RecordKind.PUBLISH_FAIL:
-                    owed -= {(record.event, f"s{broker}") for broker in BROKERS}
-            seen = len(records)
-            if not owed:
-                return max(0.0, time.monotonic() - cured_at)
+        owed = set(self.outstanding.owed)
+        while owed:
+            await asyncio.sleep(POLL_SECONDS)
+            owed &= self.outstanding.owed
             if time.monotonic() > cured_at + CURED_SECONDS_TRIED:
                 raise AssertionError(f"{len(owed)} not delivered, such as {sorted(owed)[:3]}")
-            await asyncio.sleep(POLL_SECONDS)
-
-    def _owed(self, until: float) -> set[tuple[str, str]]:
-        published = [r for r in self.witness.recorder.records if r.kind == RecordKind.PUBLISH and r.at < until]
-        return {
-            (record.event, f"s{broker}") for record in published for broker in BROKERS if record.node != f"p{broker}"
-        }
-
-    def _since(self, cut_at: float) -> tuple[int, int]:
-        """What was published since, and how much of it is not answered yet."""
-        records = [record for record in self.witness.recorder.records if record.at >= cut_at]
-        published = {record.event for record in records if record.kind == RecordKind.PUBLISH}
-        answered = {r.event for r in records if r.kind in (RecordKind.PUBLISH_ACK, RecordKind.PUBLISH_FAIL)}
-        return len(published), len(published - answered)
-
-    def _refusals(self) -> Counter[str]:
-        failed = [r.detail for r in self.witness.recorder.records if r.kind == RecordKind.PUBLISH_FAIL]
-        return Counter(failed)
+        return time.monotonic() - cured_at
 
     def _note(self, detail: str) -> None:
         self.witness.recorder.add(RecordKind.STATE, at=time.monotonic(), node="network", detail=detail)
@@ -312,6 +334,7 @@ async def partition_rounds(
                 await machines.add_host(name, ZONES[name])
             await machines.until_whole(BROKERS)
             await network.populate(per_second)
+            following = asyncio.create_task(network.outstanding.watch())
             try:
                 for number, seconds in enumerate(durations):
                     each = await network.partition(KINDS[(number + seed) % len(KINDS)], seconds)
@@ -321,6 +344,8 @@ async def partition_rounds(
             except (AssertionError, PleachError) as error:
                 report.wrong.append(f"seed {seed}: {error}")
                 say(report.wrong[-1])
+            finally:
+                following.cancel()
             if not await witness.drain():
                 report.wrong.append(f"seed {seed}: it does not become quiet")
             verdict = judge(witness.recorder.records)
