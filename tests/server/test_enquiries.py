@@ -2,11 +2,13 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from pleach.core.messages import BrokerLocation, LocationReport
 from pleach.net.enquiry import Whereabouts
 from pleach.server.enquiries import Enquiries
+from pleach.server.links import Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
 from support.live.promotions import Host
@@ -43,6 +45,17 @@ def test_a_broker_is_found_at_home_by_who_has_a_vote_in_its_newest_view(told):
 
 def test_a_broker_that_runs_on_this_machine_is_found_there():
     assert found(6, here=lambda home: Whereabouts(6, is_there=True, address=home))
+
+
+def test_what_a_broker_says_of_itself_counts_more_than_what_a_host_knows_of_the_same_view():
+    node = BrokerNode(BrokerSettings("a"), None, 1, clock=lambda: 0.0, on_end=lambda *_: None)
+    told = msgspec.structs.replace(TOLD, client="127.0.0.1:2")
+    node.directory.known.handle("b", LocationReport({"b": told}, {}), now=0.0)
+    for view, address in ((3, told.client), (4, told.client), (5, "127.0.0.1:9")):
+        node.directory.ask_host = lambda *_, view=view: Whereabouts(view, is_there=True, address="127.0.0.1:9")
+        found = node.directory.whereabouts("b", Port.CLIENTS)
+        assert found is not None
+        assert found.address == address
 
 
 def test_a_former_view_is_no_news():

@@ -166,7 +166,10 @@ class PeerDirectory:
         if broker == self._broker.name:
             own = self.places.client if port is Port.CLIENTS else self.places.peer
             return Whereabouts(self.view_number, is_there=True, address=own)
-        return newest([self.ask_host(broker, port), self.told(broker, port)])
+        here, told = self.ask_host(broker, port), self.told(broker, port)
+        if here is not None and told is not None and here.view == told.view and told.address:
+            return told  # by the broker itself; a host may know its former ports
+        return newest([here, told])
 
     def told(self, broker: Node, port: Port) -> Whereabouts | None:
         """Where another broker is by what neighbours have told; None: they have not."""

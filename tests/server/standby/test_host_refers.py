@@ -68,6 +68,18 @@ def test_a_broker_that_is_heard_there_knows_more(tmp_path, silence):
     asyncio.run(story())
 
 
+def test_a_vote_alone_tells_nothing_of_where_its_broker_is_by_now(tmp_path):
+    async def story():
+        host = host_in(tmp_path)
+        held = hears(host, "b", BrokerSettings("b", client_listen=B_AT))
+        later = View("b", 2, ("c#1", "b#1"), ("h#1",))
+        held.received("b#1", ViewInstalled("b", 2, later))
+        assert held.member.number == 2
+        assert host.refer("b", Port.CLIENTS) is None
+
+    asyncio.run(story())
+
+
 def test_where_nobody_is_heard_nothing_is_told(tmp_path):
     async def story():
         assert host_in(tmp_path).refer("z", Port.CLIENTS) is None

@@ -308,8 +308,9 @@ class StandbyHost(MachineHost):
         view = held.member.view if held is not None else None
         if held is None or view is None or view.primary == self._machine:
             return None
-        if port is Port.CLIENTS:
-            return Whereabouts(view.number, is_there=True, address=held.client_address)
+        if port is Port.CLIENTS:  # only a copy gets the files of each new primary
+            address = held.client_address if held.may_be_promoted else ""
+            return Whereabouts(view.number, is_there=True, address=address)
         return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:
