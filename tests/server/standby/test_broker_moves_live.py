@@ -138,6 +138,7 @@ def test_clients_know_the_machines_that_hold_copies_also_once_the_broker_runs_on
             told = await places(b.ready["client"])
             end = await move_broker(await survey([b.ready["admin"]]), "b", "h1", seconds_max=SECONDS_MAX)
             assert end.place, end.reason
+            await until(lambda: hosts[0].promoted("b"))
             assert told <= await places(hosts[0].promoted("b").ready["client"])
 
         asyncio.run(story())
