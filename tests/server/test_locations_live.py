@@ -1,6 +1,8 @@
 """Brokers that are promoted elsewhere, and their neighbours: how they find each other."""
 
 import asyncio
+import contextlib
+from functools import partial
 
 import pytest
 
@@ -79,6 +81,39 @@ def test_two_neighbours_that_are_promoted_at_once_find_each_other(tmp_path):
                 await brokers.promote(name, host)
             assert await numbers(wanted, 1) == [1]
             assert brokers.is_up("ab", "bc", "cd")
+
+    story(tmp_path, tell)
+
+
+@contextlib.asynccontextmanager
+async def silence(place):
+    """A process that is stopped: it is connected with, and says nothing."""
+
+    async def accepted(reader, writer):
+        while await reader.read(1024):
+            pass
+        writer.close()
+
+    address = one_address(place)
+    server = await asyncio.start_server(accepted, address.host, address.port)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("former", [partial(Host, "old"), silence], ids=["refuse", "say nothing"])
+def test_two_neighbours_find_each_other_though_their_former_machines_are_there_and(former, tmp_path):
+    async def tell(brokers, h, k):
+        await chain(brokers, h, k)
+        await all_known(brokers)
+        places = {name: brokers.ready[name].peer for name in "bc"}
+        for name in "bc":
+            await brokers.stop(name)
+        async with former(places["b"]), former(places["c"]):
+            await brokers.promote("b", h)
+            await brokers.promote("c", k)
+            await until(lambda: brokers.is_up("ab", "bc", "cd"))
 
     story(tmp_path, tell)
 

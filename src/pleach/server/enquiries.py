@@ -4,6 +4,9 @@
     x ── where is y? ──▶ the primary's host ─── "there" ──▶ x
 
 So two neighbours find each other that were promoted at the same time, each knowing the other's former address only.
+
+What counts as news is what differs from where the broker was said to be, and is dialled. This machine may hold a copy
+of it, or have a vote: then it knows which machine runs it, in the newest view, and not where the broker listens there.
 """
 
 from __future__ import annotations
@@ -35,8 +38,10 @@ class Enquiries:
 
     async def find(self, broker: Node) -> str:
         """Where a broker is by what others know that this one does not; empty: nobody knows more."""
-        known, own = self._directory.whereabouts(broker, Port.PEERS), self._directory.places.peer
-        hosts = [address for address in self._directory.hosts_of(broker) if address != own]
+        known, own = self._directory.told(broker, Port.PEERS), self._directory.places.peer
+        here = self._directory.ask_host(broker, Port.PEERS)
+        hosts = [*self._directory.hosts_of(broker), *([here.address] if here is not None else [])]
+        hosts = [address for address in dict.fromkeys(hosts) if address not in ("", own)]
         found = await search(partial(self._ask, broker), hosts, lambda each: each.is_news_to(known))
         return found.address if found is not None else ""
 

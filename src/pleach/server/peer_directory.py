@@ -166,11 +166,18 @@ class PeerDirectory:
         if broker == self._broker.name:
             own = self.places.client if port is Port.CLIENTS else self.places.peer
             return Whereabouts(self.view_number, is_there=True, address=own)
-        location, found = self.known.brokers.get(broker), self.ask_host(broker, port)
+        here, told = self.ask_host(broker, port), self.told(broker, port)
+        if here is not None and told is not None and here.view == told.view and told.address:
+            return told  # by the broker itself; a host may know its former ports
+        return newest([here, told])
+
+    def told(self, broker: Node, port: Port) -> Whereabouts | None:
+        """Where another broker is by what neighbours have told; None: they have not."""
+        location = self.known.brokers.get(broker)
         if location is None:
-            return found
+            return None
         address = location.client if port is Port.CLIENTS else location.peer
-        return newest([found, Whereabouts(location.view, is_there=True, address=address)])
+        return Whereabouts(location.view, is_there=True, address=address)
 
     def hosts_of(self, broker: Node) -> list[str]:
         """Addresses of the hosts that know where a broker is, as far as it has told."""

@@ -126,6 +126,26 @@ def test_clients_of_the_only_broker_ask_the_machines_that_hold_its_copies(tmp_pa
         under_load(b, b, story)
 
 
+def test_clients_know_the_machines_that_hold_copies_also_once_the_broker_runs_on_one(tmp_path):
+    with machines(tmp_path) as start:
+        b, *hosts = broker_and_hosts(start, "h1", "h2")
+
+        async def places(at):
+            async with pleach.connect(at, name="c") as client:
+                known = client._driver._connections.current.places
+                await until(lambda: len(known.all) > len(hosts))
+                return {*map(str, known.all)} - {at}
+
+        async def story():
+            told = await places(b.ready["client"])
+            end = await move_broker(await survey([b.ready["admin"]]), "b", "h1", seconds_max=SECONDS_MAX)
+            assert end.place, end.reason
+            await until(lambda: hosts[0].promoted("b"))
+            assert told <= await places(hosts[0].promoted("b").ready["client"])
+
+        asyncio.run(story())
+
+
 def test_a_broker_that_has_moved_is_found_where_it_was(tmp_path):
     with machines(tmp_path) as start:
         b, *hosts = broker_and_hosts(start, "h1", "h2")

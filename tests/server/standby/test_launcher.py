@@ -154,7 +154,7 @@ class Machine:
 
     def __init__(self, directory):
         self.settings = BrokerSettings("h", data_dir=str(directory))
-        self.host = LaunchingHost(HERE, lambda: self.settings, lambda: "127.0.0.1:7200")
+        self.host = LaunchingHost(HERE, lambda: self.settings, lambda: "127.0.0.1:7200", lambda: "127.0.0.1:7100")
         self.folder = self.host.folder("x")
         self.register = RegisterFile(self.folder)
         self.ended = []

@@ -4,7 +4,8 @@ Five brokers in a tree, and two machines without any; all connections pass a swi
 what is sent from one side to another, as a network does that loses packets. Clients are on the side of their broker,
 or, where a broker is cut off alone, on the other one: those find it where it was promoted. They publish all the time.
 Told per partition: what was cut, for how long, how soon after the cure there was one tree and all was delivered that
-had been published before, and what was not acknowledged meanwhile.
+had been published before, and what was not acknowledged meanwhile. And for how long the machine that runs all of this
+has kept the test itself from running since the cure: a partition that is late on a busy machine may be so for that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from pleach.errors import PleachError
 from pleach.harness.switch import Switch
 from pleach.operate.survey import Survey
-from pleach.trace import RecordKind, Rule, Verdict, explain, judge
+from pleach.trace import Record, Recorder, RecordKind, Rule, Verdict, explain, judge
 from support.live.fleet import Witness
 from support.live.machines import Machines, missing, standby_flags
 from support.live.standby_rounds import spread
@@ -35,6 +36,7 @@ AFTER = 1.0
 CURED_SECONDS_MAX = 5.0
 CURED_SECONDS_TRIED = 120.0
 POLL_SECONDS = 0.1
+STALL_SECONDS_TOLD = 0.1
 CALM_SECONDS = 2.0  # before each partition
 DURATIONS = (1.0, 2.0, 3.0, 5.0, 8.0, 15.0, 30.0, 60.0)
 EVENTS_PER_SECOND = 300.0
@@ -57,13 +59,17 @@ class Partition:
     delivered: float  # … until all was delivered that had been published before the cure
     unacknowledged: int  # at the cure, of what was published since the cut
     published: int  # since the cut, until the cure
+    stalled: float  # the longest time since the cure in which this process did not run
+    cured: str  # the time of day, as in the logs
     refused: dict[str, int] = field(default_factory=dict)  # by reason
 
     def __str__(self) -> str:
         refused = f", refused: {self.refused}" if self.refused else ""
+        stalled = f", this process stalled for {self.stalled:.2f} s" if self.stalled > STALL_SECONDS_TOLD else ""
         return (
-            f"{self.kind} ({self.told}) for {self.seconds:g} s: one tree after {self.tree:.2f} s, all delivered after"
-            f" {self.delivered:.2f} s; {self.unacknowledged} of {self.published} not acknowledged at the cure{refused}"
+            f"{self.kind} ({self.told}) for {self.seconds:g} s, until {self.cured}: one tree after {self.tree:.2f} s,"
+            f" all delivered after {self.delivered:.2f} s{stalled}; {self.unacknowledged} of {self.published} not"
+            f" acknowledged at the cure{refused}"
         )
 
     @property
@@ -100,9 +106,65 @@ class Report:
         }
 
 
+class Stalls:
+    """Measures for how long this process did not run though it wanted to."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            due = time.monotonic() + POLL_SECONDS
+            await asyncio.sleep(POLL_SECONDS)
+            self.longest = max(self.longest, time.monotonic() - due)
+
+
+class Outstanding:
+    """What was published and has not come to all who want it, or is not answered.
+
+    Records are read as they come: the switch runs in this process, and waits for whoever reads all of them at once.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.published = 0
+        self.unanswered: dict[str, float] = {}  # events, and when each was published
+        self.owed: set[tuple[str, str]] = set()  # events and subscribers
+        self.refused: Counter[str] = Counter()  # by reason
+        self._recorder = recorder
+        self._read = 0
+
+    async def watch(self) -> None:
+        while True:
+            self.follow()
+            await asyncio.sleep(POLL_SECONDS)
+
+    def follow(self) -> None:
+        records = self._recorder.records
+        for record in records[self._read :]:
+            self._note(record)
+        self._read = len(records)
+
+    def _note(self, record: Record) -> None:
+        event = record.event
+        match record.kind:
+            case RecordKind.PUBLISH:
+                self.published += 1
+                self.unanswered[event] = record.at
+                self.owed |= {(event, f"s{broker}") for broker in BROKERS if record.node != f"p{broker}"}
+            case RecordKind.PUBLISH_ACK:
+                self.unanswered.pop(event, None)
+            case RecordKind.PUBLISH_FAIL:
+                self.unanswered.pop(event, None)
+                self.owed -= {(event, f"s{broker}") for broker in BROKERS}
+                self.refused[record.detail] += 1
+            case RecordKind.DELIVER:
+                self.owed.discard((event, record.node))
+
+
 class Network:
     def __init__(self, machines: Machines, witness: Witness, rng: Random) -> None:
         assert machines.switch is not None
+        self.outstanding = Outstanding(witness.recorder)
         self.machines = machines
         self.witness = witness
         self.rng = rng
@@ -145,7 +207,9 @@ class Network:
         found = await self.machines.until_whole(BROKERS)
         await asyncio.sleep(CALM_SECONDS)
         told, holds = kind.holds(self, found)
-        refused_before = self._refusals()
+        outstanding = self.outstanding
+        outstanding.follow()
+        published_before, refused_before = outstanding.published, outstanding.refused.copy()
         cut_at = time.monotonic()
         self._note(f"partition {told}")
         for sender, receiver in holds:
@@ -156,11 +220,18 @@ class Network:
             self._note(f"end of partition {told}")
             for sender, receiver in holds:
                 self.switch.link(sender, receiver).release(sender)
-        cured_at = time.monotonic()
-        published, unacknowledged = self._since(cut_at)
-        tree, delivered = await asyncio.gather(self._until_one_tree(cured_at), self._until_delivered(cured_at))
-        refused = dict(self._refusals() - refused_before)
-        return Partition(kind.name, told, seconds, tree, delivered, unacknowledged, published, refused)
+        cured_at, cured, stalls = time.monotonic(), time.strftime("%H:%M:%S"), Stalls()
+        outstanding.follow()
+        published = outstanding.published - published_before
+        unacknowledged = sum(at >= cut_at for at in outstanding.unanswered.values())
+        watching = asyncio.create_task(stalls.watch())
+        try:
+            tree, delivered = await asyncio.gather(self._until_one_tree(cured_at), self._until_delivered(cured_at))
+        finally:
+            watching.cancel()
+        refused = dict(outstanding.refused - refused_before)
+        figures = (tree, delivered, unacknowledged, published, stalls.longest, cured)
+        return Partition(kind.name, told, seconds, *figures, refused=refused)
 
     async def _until_one_tree(self, cured_at: float) -> float:
         while True:
@@ -173,38 +244,13 @@ class Network:
 
     async def _until_delivered(self, cured_at: float) -> float:
         """All that was published before the cure, and not refused, has come to all who want it."""
-        owed = self._owed(cured_at)
-        seen = 0
-        while True:
-            records = self.witness.recorder.records
-            for record in records[seen:]:
-                if record.kind == RecordKind.DELIVER:
-                    owed.discard((record.event, record.node))
-                elif record.kind == RecordKind.PUBLISH_FAIL:
-                    owed -= {(record.event, f"s{broker}") for broker in BROKERS}
-            seen = len(records)
-            if not owed:
-                return max(0.0, time.monotonic() - cured_at)
+        owed = set(self.outstanding.owed)
+        while owed:
+            await asyncio.sleep(POLL_SECONDS)
+            owed &= self.outstanding.owed
             if time.monotonic() > cured_at + CURED_SECONDS_TRIED:
                 raise AssertionError(f"{len(owed)} not delivered, such as {sorted(owed)[:3]}")
-            await asyncio.sleep(POLL_SECONDS)
-
-    def _owed(self, until: float) -> set[tuple[str, str]]:
-        published = [r for r in self.witness.recorder.records if r.kind == RecordKind.PUBLISH and r.at < until]
-        return {
-            (record.event, f"s{broker}") for record in published for broker in BROKERS if record.node != f"p{broker}"
-        }
-
-    def _since(self, cut_at: float) -> tuple[int, int]:
-        """What was published since, and how much of it is not answered yet."""
-        records = [record for record in self.witness.recorder.records if record.at >= cut_at]
-        published = {record.event for record in records if record.kind == RecordKind.PUBLISH}
-        answered = {r.event for r in records if r.kind in (RecordKind.PUBLISH_ACK, RecordKind.PUBLISH_FAIL)}
-        return len(published), len(published - answered)
-
-    def _refusals(self) -> Counter[str]:
-        failed = [r.detail for r in self.witness.recorder.records if r.kind == RecordKind.PUBLISH_FAIL]
-        return Counter(failed)
+        return time.monotonic() - cured_at
 
     def _note(self, detail: str) -> None:
         self.witness.recorder.add(RecordKind.STATE, at=time.monotonic(), node="network", detail=detail)
@@ -288,6 +334,7 @@ async def partition_rounds(
                 await machines.add_host(name, ZONES[name])
             await machines.until_whole(BROKERS)
             await network.populate(per_second)
+            following = asyncio.create_task(network.outstanding.watch())
             try:
                 for number, seconds in enumerate(durations):
                     each = await network.partition(KINDS[(number + seed) % len(KINDS)], seconds)
@@ -296,6 +343,9 @@ async def partition_rounds(
                     report.wrong += [f"seed {seed}: {each}: {reason}" for reason in network.exits()]
             except (AssertionError, PleachError) as error:
                 report.wrong.append(f"seed {seed}: {error}")
+                say(report.wrong[-1])
+            finally:
+                following.cancel()
             if not await witness.drain():
                 report.wrong.append(f"seed {seed}: it does not become quiet")
             verdict = judge(witness.recorder.records)

@@ -13,17 +13,18 @@ ANYWHERE = {f"{kind}_listen": "127.0.0.1:0" for kind in ("client", "peer", "admi
 
 
 class Host:
-    """A host process without a broker: `knows` has what it says of brokers."""
+    """A host process without a broker: `knows` has what it says of brokers. `at`: where it listens."""
 
-    def __init__(self, name):
+    def __init__(self, name, at="127.0.0.1:0"):
         self.machine = f"{name}#1"
+        self._at = at
         self.knows = {}
         links = MemberLinks(ProcessId(name, self.machine, 1), heartbeat=1.0)
         self._port = HostPort(links, "no broker runs here", locate=self.knows.get)
         self.address = ""
 
     async def __aenter__(self):
-        self.address = await self._port.listen("127.0.0.1:0")
+        self.address = await self._port.listen(self._at)
         return self
 
     async def __aexit__(self, *_):

@@ -40,7 +40,7 @@ class HostLocation(msgspec.Struct, frozen=True, array_like=True):
     since: Life
     address: NetworkAddress  # for peers
     zone: Node = ""
-    client: NetworkAddress = ""  # where clients ask for brokers, where it runs none itself
+    client: NetworkAddress = ""  # where clients ask for brokers
     is_leaving: bool = False  # it ends once no broker needs it
 
 

@@ -314,6 +314,11 @@ class HeldCopy:
         return self.driver.now - self._met_at > UNHEARD_SECONDS_MAX
 
     @property
+    def hears_primary(self) -> bool:
+        """Whether the broker runs, elsewhere, as far as this machine can tell."""
+        return self.may_be_promoted and not self.member.timing.is_primary_silent(self.driver.now)
+
+    @property
     def may_be_promoted(self) -> bool:
         """Whether this machine could run the broker from the copy that it has."""
         return self.member.is_standby and self.member.position is not None

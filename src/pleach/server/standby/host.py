@@ -18,7 +18,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -310,6 +310,20 @@ class StandbyHost(MachineHost):
             if machine != self._machine:
                 self.links.send(here.broker, machine, address, here)
 
+    def refer(self, broker: Node, port: Port) -> Whereabouts | None:
+        """The same; a client is told of any other broker where this machine knows no more: that one does."""
+        found = self.locate(broker, port)
+        if port is Port.PEERS or (found is not None and found.address):
+            return found
+        known = next((address for address in self._brokers_for_clients() if address), "")
+        return Whereabouts(0, is_there=False, address=known) if known else None
+
+    def _brokers_for_clients(self) -> Iterator[str]:
+        """Where brokers listen for clients that run here, or are heard."""
+        running = map(self._launcher.addresses_of, self._launcher.running)
+        yield from (places.client for places in running if places is not None)
+        yield from (held.client_address for held in self._held.values() if held.hears_primary)
+
     def locate(self, broker: Node, port: Port) -> Whereabouts | None:
         """Where a broker is that runs here, or the host of its primary, as far as the copy that is held here knows."""
         places = self._launcher.addresses_of(broker)
@@ -321,8 +335,9 @@ class StandbyHost(MachineHost):
         view = held.member.view if held is not None else None
         if held is None or view is None or view.primary == self._machine:
             return None
-        if port is Port.CLIENTS:
-            return Whereabouts(view.number, is_there=True, address=held.client_address)
+        if port is Port.CLIENTS:  # only a copy gets the files of each new primary
+            address = held.client_address if held.may_be_promoted else ""
+            return Whereabouts(view.number, is_there=True, address=address)
         return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
     def _speak_for_launching(self) -> None:

@@ -58,11 +58,14 @@ log = logging.getLogger(__name__)
 
 
 class LaunchingHost(NamedTuple):
-    """The machine on which brokers are started, and its host process, which answers at `address` for machines."""
+    """The machine on which brokers are started, and its host process, which answers at `address` for machines, and at
+    `client_address` where clients ask for brokers.
+    """
 
     machine: Machine
     settings: Callable[[], BrokerSettings]
     address: Callable[[], str]
+    client_address: Callable[[], str]
 
     def folder(self, broker: Node) -> Path:
         return broker_folder(self.settings().data_dir, broker)
@@ -81,6 +84,7 @@ class LaunchOrder(msgspec.Struct, frozen=True):
     folder: str  # the broker's, with settings, register and data in it
     machine: Machine
     host_address: str
+    host_client_address: str
     silent: tuple[Machine, ...] = ()  # members of the view that have not been heard for long
 
 
@@ -278,8 +282,9 @@ class BrokerLauncher:
             process = await _loaded()
         (folder / READY).unlink(missing_ok=True)
         replace_file(folder / PID, f"{process.pid}\n".encode())
-        silent, launched.silent = tuple(launched.silent), ()  # at its next start it is known no more
-        _tell(process, LaunchOrder(str(folder), self._host.machine, self._host.address(), silent))
+        host, silent = self._host, tuple(launched.silent)
+        launched.silent = ()  # at its next start it is known no more
+        _tell(process, LaunchOrder(str(folder), host.machine, host.address(), host.client_address(), silent))
         return process
 
 

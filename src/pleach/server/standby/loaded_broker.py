@@ -17,6 +17,7 @@ from pleach.server.daemon import BrokerReady
 from pleach.server.logs import set_up_logs
 from pleach.server.standby.launch_settings import read_settings
 from pleach.server.standby.launcher import READY, LaunchOrder
+from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.process import run_promoted
 from pleach.server.standby.registers import replace_file
 
@@ -47,7 +48,7 @@ def run_broker(order: LaunchOrder) -> int:
                 settings,
                 machine=order.machine,
                 folder=folder,
-                host_address=order.host_address,
+                host=MachineHost(order.host_address, order.host_client_address),
                 silent=order.silent,
                 on_ready=announce,
                 reload=lambda: read_settings(folder),

@@ -54,9 +54,9 @@ class PrimaryRole(Protocol):
 class MachineHost:
     """What the host of a broker's machine knows: this process's own, or another one, of which only the address is."""
 
-    def __init__(self, address: str = "") -> None:
-        """`address`: empty: where the broker itself listens for peers."""
-        self.address = address
+    def __init__(self, address: str = "", client_address: str = "") -> None:
+        """For peers, and for clients that ask for brokers. Empty: where the broker itself listens."""
+        self.address, self.client_address = address, client_address
 
     def status(self) -> dict[str, object]:
         """For operators."""

@@ -246,7 +246,10 @@ class MachineProcess:
         self._register = RegisterFile(broker_folder(data_dir, name))
         self._links = self._settings.links(name, self._machine)
         self._here = HereReports(self._settings, self._machine, self._links, join)
-        launching = LaunchingHost(self._machine, lambda: self._settings.current, lambda: self._settings.address)
+        process = self._settings
+        launching = LaunchingHost(
+            self._machine, lambda: process.current, lambda: process.address, lambda: process.client_address
+        )
         self._host = StandbyHost(
             data_dir,
             self._machine,
@@ -367,7 +370,7 @@ class MachineProcess:
             self._links,
             f"{name} has been removed from the tree" if self._here.is_leaving else f"{name} runs on another machine",
             tls=partial(self._settings.listening, port),
-            locate=lambda broker: self._host.locate(broker or name, port),
+            locate=lambda broker: self._host.refer(broker or name, port),
             port=port,
         )
 
@@ -396,7 +399,7 @@ async def run_promoted(
     *,
     machine: Machine,
     folder: Path,
-    host_address: str,
+    host: MachineHost,
     silent: Sequence[Machine] = (),
     on_ready: Callable[[BrokerReady], None],
     reload: Callable[[], BrokerSettings],
@@ -409,7 +412,7 @@ async def run_promoted(
     process = ProcessSettings(settings, reload)
     links = process.links(settings.name, machine)
     links.start()
-    host, register = MachineHost(host_address), RegisterFile(folder)
+    register = RegisterFile(folder)
     primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host, silent=silent)
     links.on_here = primary.seat.meet_host
 
@@ -417,7 +420,7 @@ async def run_promoted(
         if primary.seat.member.leadership is None:
             return  # the host speaks for this broker meanwhile, and is not kept by what is being read here
         primary.tick()
-        links.send(settings.name, machine, host_address, Alive(settings.name, primary.seat.member.number))
+        links.send(settings.name, machine, host.address, Alive(settings.name, primary.seat.member.number))
 
     ticking = watched(keep_ticking(tick, lambda: tick_seconds(process.standby.after)))
     try:

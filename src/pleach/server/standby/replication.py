@@ -84,7 +84,9 @@ class Replication(Feature):
         """The process listens."""
         if not self.member.is_primary:
             return  # it was deposed while it was being started
-        self.meet_host(self.member.machine, HostLocation(time.time_ns(), self._address, self._zone))
+        client_address = self._seat.host.client_address or self._directory.places.client
+        own = HostLocation(time.time_ns(), self._address, self._zone, client_address)
+        self.meet_host(self.member.machine, own)
         self._seat.begin_to_lead()
         self._written(self._disk.store.position)
 
