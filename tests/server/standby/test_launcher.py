@@ -205,7 +205,7 @@ def is_alive(pid):
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_one_that_ends_is_started_again_on_its_ports_and_stops_with_its_host(tmp_path, end):
     async def story(machine):
-        machine.launcher.prepare()
+        machine.launcher.keep_spares(2)
         machine.launch()
         first = await machine.ready()
         addresses = machine.launcher.addresses_of("x")

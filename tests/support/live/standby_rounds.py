@@ -250,7 +250,8 @@ class Network:
             return
         broker = self._rng.choice(crowded)
         try:
-            end = await move_broker(found, broker, fresh, seconds_max=MOVE_SECONDS_MAX)
+            to = self._machines.all[fresh].ports["peer"]
+            end = await move_broker(found, broker, to, seconds_max=MOVE_SECONDS_MAX)
         except PleachError as error:
             self._report.moves[f"of brokers: {error}"] += 1
         else:

@@ -319,6 +319,17 @@ class HeldCopy:
         return self.may_be_promoted and not self.member.timing.is_primary_silent(self.driver.now)
 
     @property
+    def primary(self) -> Machine:
+        """Empty: no view is known."""
+        return self.member.view.primary if self.member.view is not None else ""
+
+    @property
+    def is_first_standby(self) -> bool:
+        """Whether this machine is the first to seek promotion."""
+        view = self.member.view
+        return view is not None and view.standbys[:1] == (self.member.machine,)
+
+    @property
     def may_be_promoted(self) -> bool:
         """Whether this machine could run the broker from the copy that it has."""
         return self.member.is_standby and self.member.position is not None

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,8 @@ from pleach.server.standby.replica_writer import ReplicaWriter
 
 HELD_MAX = 1_000  # members
 VOTE_PATIENCE = 10.0
+SPARES_MAX = 4  # processes that are loaded before they are needed
+SPARE_SECONDS = 3.0  # after a promotion: brokers that come back need the processor more than new spares do
 LAUNCH_SECONDS_MAX = 120.0  # until a broker that was promoted here speaks: it may have much to read
 
 log = logging.getLogger(__name__)
@@ -58,10 +62,8 @@ class Launcher(Protocol):
     def resume(self, broker: Node) -> None:
         """The same, where a former process of this host has launched it."""
 
-    def prepare(self) -> None:
-        """A broker may have to be launched soon."""
-
-    def relax(self) -> None: ...
+    def keep_spares(self, count: int) -> None:
+        """So many brokers may have to be launched at once."""
 
     @property
     def running(self) -> dict[Node, int]:
@@ -109,6 +111,7 @@ class StandbyHost(MachineHost):
         self._held: dict[Node, HeldCopy] = {}
         self._elsewhere: dict[Node, str] = {own: "its process runs it"} if own else {}  # whose member is not held; why
         self._launching: dict[Node, Launching] = {}
+        self._launched_at = -math.inf  # the last broker that was promoted here
         self._votes_since: float | None = None  # when this machine, which is leaving, had nothing but votes
         self._tasks: set[asyncio.Task[None]] = set()
         links.on_unknown = self._meet
@@ -201,6 +204,7 @@ class StandbyHost(MachineHost):
             self._cannot_run(broker, "its settings have not come")
         else:
             try:
+                self._launched_at = time.monotonic()
                 self._launcher.launch(broker, held.files, silent)
             except PleachError as error:
                 self._cannot_run(broker, str(error))
@@ -276,10 +280,17 @@ class StandbyHost(MachineHost):
             held.tick()
             if held.is_forgettable and held.member.broker in self._held:
                 self._let_go(held.member.broker)
-        if any(held.may_be_promoted for held in self._held.values()):
-            self._launcher.prepare()  # half a second of work, which nobody should have to wait for then
-        else:
-            self._launcher.relax()
+        if time.monotonic() - self._launched_at > SPARE_SECONDS:
+            self._launcher.keep_spares(self._spares_wanted())
+
+    def _spares_wanted(self) -> int:
+        """As many as brokers that would be promoted here if one machine were lost.
+
+        To load one is half a second of work, which nobody should have to wait for then.
+        """
+        copies = [held for held in self._held.values() if held.may_be_promoted]
+        by_machine = Counter(held.primary for held in copies if held.is_first_standby)
+        return min(SPARES_MAX, max(by_machine.values(), default=min(1, len(copies))))
 
     @property
     def needed_for(self) -> list[Node]:
@@ -300,8 +311,11 @@ class StandbyHost(MachineHost):
             log.warning("nobody has taken the votes that this machine has for %s", ", ".join(sorted(votes)))
         return is_over
 
-    def say_here(self, here: HostIsHere, joined: Iterable[str]) -> None:
-        """This machine runs no broker of its own: let others know of it, through whoever runs one."""
+    def say_here(self, here: HostIsHere, joined: Iterable[str]) -> bool:
+        """This machine runs no broker of its own: let others know of it, through whoever runs one.
+
+        Whether anybody was told.
+        """
         self.links.send_here(here)
         told = {machine: address for address in joined if (machine := self.links.machine_at(address))}
         for held in self._held.values():
@@ -309,6 +323,7 @@ class StandbyHost(MachineHost):
         for machine, address in told.items():
             if machine != self._machine:
                 self.links.send(here.broker, machine, address, here)
+        return bool(told)
 
     def refer(self, broker: Node, port: Port) -> Whereabouts | None:
         """The same; a client is told of any other broker where this machine knows no more: that one does."""

@@ -7,8 +7,8 @@ Rule 1: such a broker is one like any other: it has its own ports, which it keep
 Rule 2: while the broker's register on this disk names this machine as the primary, its process is kept running: it is
         started again however it ended. After that it is not, and the host is told why.
 Rule 3: a process of an earlier life of the host is found by the lock of its store, and counts as this host's again.
-Rule 4: while this machine has a copy that may be promoted, a process is loaded already, and waits to be told which
-        broker it is.
+Rule 4: while this machine has copies that may be promoted, processes are loaded already, and wait to be told which
+        broker each is.
 Rule 5: when the host stops in good order, so do its brokers; when it reads its settings again, they do, too.
 """
 
@@ -142,7 +142,7 @@ class BrokerLauncher:
         self._host = host
         self._on_ended = on_ended
         self._launched: dict[Node, Launched] = {}
-        self._spare: asyncio.Task[asyncio.subprocess.Process] | None = None
+        self._spares: list[asyncio.Task[asyncio.subprocess.Process]] = []
         self._dismissing: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
@@ -156,18 +156,14 @@ class BrokerLauncher:
         launched = self._launched.get(broker)
         return launched.addresses if launched else None
 
-    # The spare process ---------------------------------------------------------------------------------------
+    # Spare processes -----------------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Load a process that is a broker once it is told which: nothing else takes as long."""
-        if self._spare is None and not self._is_stopping:
-            self._spare = asyncio.create_task(_loaded())
-
-    def relax(self) -> None:
-        """No broker may be promoted here any more."""
-        if self._spare is not None:
-            spare, self._spare = self._spare, None
-            task = watched(_dismissed(spare))
+    def keep_spares(self, count: int) -> None:
+        """Have so many processes loaded that are brokers once they are told which: nothing else takes as long."""
+        while len(self._spares) < count and not self._is_stopping:
+            self._spares.append(asyncio.create_task(_loaded()))
+        while len(self._spares) > count:
+            task = watched(_dismissed(self._spares.pop()))
             self._dismissing.add(task)
             task.add_done_callback(self._dismissing.discard)
 
@@ -211,7 +207,7 @@ class BrokerLauncher:
 
     async def stop(self) -> None:
         self._is_stopping = True
-        self.relax()
+        self.keep_spares(0)
         running = list(self._launched.values())
         for launched in running:
             if launched.process is not None:
@@ -276,8 +272,7 @@ class BrokerLauncher:
         settings = with_usable_ports(read_settings(folder))
         write_settings(settings, folder)
         launched.addresses = addresses_in(settings)
-        spare, self._spare = self._spare or asyncio.create_task(_loaded()), None
-        process = await spare
+        process = await (self._spares.pop(0) if self._spares else _loaded())
         if process.returncode is not None:
             process = await _loaded()
         (folder / READY).unlink(missing_ok=True)

@@ -210,9 +210,8 @@ class HereReports:
         self.is_leaving, self._told_at = True, -math.inf
 
     def tick(self, host: StandbyHost) -> None:
-        if time.monotonic() - self._told_at > HERE_SECONDS:
+        if time.monotonic() - self._told_at > HERE_SECONDS and host.say_here(self._here(), self._join):
             self._told_at = time.monotonic()
-            host.say_here(self._here(), self._join)
 
     def _here(self) -> HostIsHere:
         settings, name, zone = self._settings, self._settings.current.name, self._settings.current.zone
