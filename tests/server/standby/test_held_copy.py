@@ -8,11 +8,13 @@ import pytest
 
 from pleach.core.standby.effects import Discard, Promote, StoreRecord
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Ask
+from pleach.core.standby.messages import Appended, Ask, Here, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Register, View
 from pleach.server.standby import held_copy
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
+from pleach.server.standby.messages import FillEnd
+from pleach.server.standby.replica_writer import Settled, Stored
 
 RECORD = StoreRecord(Position(1, 1), Position(1, 2), b"")
 
@@ -80,6 +82,43 @@ def test_where_nothing_comes_nothing_stays(tmp_path, made):
     asyncio.run(story())
 
 
+# While a fill takes the place of a copy -----------------------------------------------------------------------------
+
+OLD, NEW = Position(1, 10), Position(2, 10)
+END = FillEnd("b", 1, 5, NEW)
+
+
+def told_by(tmp_path, view):
+    """A copy, and what it has said to whom."""
+    told = []
+    links = SimpleNamespace(send=lambda _broker, machine, _address, message: told.append((machine, message)))
+    member = StandbyMember("m#1", "b", StandbyConfig(after=1.0), register=Register(view), position=OLD)
+    return HeldCopy(SimpleNamespace(links=links), CopyPlace(tmp_path), member, None), told
+
+
+@pytest.mark.parametrize("there", [OLD, NEW], ids=["it is dropped", "it is taken"])
+def test_a_copy_answers_for_nothing_until_it_is_known_what_came_of_a_fill(tmp_path, made, there):
+    """The next primary takes the old copy for a whole one, and the new one, of the former primary, may lack something.
+
+    Each of three copies had a record that was lost with the primary's process; it fills them anew, and is lost itself.
+    """
+    view = View("b", 1, ("p#1", "s#1", "m#1"), ("v#1", "w#1"))
+
+    async def story():
+        held, told = told_by(tmp_path, view)
+        held.received("p#1", END)
+        (writer,) = made
+        writer.on_report(Stored(OLD))  # of before
+        held.received("s#1", ViewInstalled("b", 2, view.promoting("s#1")))
+        assert told == [("s#1", Here("b", 2, None))]
+        assert not held.may_be_promoted
+        writer.on_report(Settled(there))
+        assert told[1:] == [("s#1", Appended("b", 2, there))]
+        assert held.may_be_promoted
+
+    asyncio.run(story())
+
+
 # Who is silent when a copy is promoted ----------------------------------------------------------------------------
 
 VIEW = View("b", 1, ("p#1", "m#1"), ("w#1",), dict.fromkeys(("p#1", "m#1", "w#1"), ""))
@@ -107,9 +146,16 @@ def promoted_after(tmp_path, monkeypatch, heard):
         ({"p#1": 1.2, "w#1": 0.1}, ["p#1"]),
         ({"w#1": 0.1}, ["p#1"]),
         ({"p#1": 0.1, "w#1": 0.2}, []),
+        ({"p#1": 0.1}, []),
         ({"p#1": 0.1, "w#1": 0.2, "stranger#1": 0.0}, []),
     ],
-    ids=["the primary was lost", "it was never heard", "the primary has asked for it", "a stranger spoke"],
+    ids=[
+        "the primary was lost",
+        "it was never heard",
+        "the primary has asked for it",
+        "it was quicker",
+        "a stranger spoke",
+    ],
 )
 def test_whoever_promotes_a_copy_tells_which_members_are_silent(tmp_path, monkeypatch, heard, silent):
     assert promoted_after(tmp_path, monkeypatch, heard) == silent
