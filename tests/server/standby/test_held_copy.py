@@ -8,7 +8,7 @@ import pytest
 
 from pleach.core.standby.effects import Discard, Promote, StoreRecord
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Appended, Ask, Here, ViewInstalled
+from pleach.core.standby.messages import Append, Appended, Ask, Here, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Register, View
 from pleach.server.standby import held_copy
@@ -78,6 +78,64 @@ def test_where_nothing_comes_nothing_stays(tmp_path, made):
         await asyncio.sleep(0.01)
         assert len(made) == 1
         assert not held.place.data.exists()
+
+    asyncio.run(story())
+
+
+# Reading no faster than the disk writes --------------------------------------------------------------------------
+
+
+class Reading:
+    """Links that know from whom nothing is read."""
+
+    def __init__(self):
+        self.paused = set()
+
+    def pause_reading(self, machine, _broker):
+        self.paused.add(machine)
+
+    def resume_reading(self, machine, _broker):
+        self.paused.discard(machine)
+
+    def send(self, *_):
+        pass
+
+
+def overtaxed(tmp_path, made):
+    """A copy whose disk has not written yet what the primary p#1 has sent."""
+    links = Reading()
+    member = StandbyMember("m#1", "b", StandbyConfig(after=1.0), register=Register(VIEW), position=Position(1, 1))
+    held = HeldCopy(SimpleNamespace(links=links), CopyPlace(tmp_path), member, None)
+    held._perform(RECORD)
+    made[0].waiting_bytes = held_copy.WAITING_BYTES_MAX + 1
+    held.received("p#1", Append("b", 1, *RECORD))
+    assert links.paused == {"p#1"}
+    return held, links
+
+
+def test_a_former_source_is_read_from_again_too(tmp_path, made):
+    """Its machine may run other brokers, whose copies are here."""
+
+    async def story():
+        held, links = overtaxed(tmp_path, made)
+        later = View("b", 2, ("s#1", "m#1", "p#1"), ("w#1",))
+        held.received("w#1", ViewInstalled("b", 2, later))
+        held.received("s#1", Append("b", 2, *RECORD))
+        assert links.paused == {"p#1", "s#1"}
+        made[0].waiting_bytes = 0
+        made[0].on_report(Stored(RECORD.position))
+        assert not links.paused
+
+    asyncio.run(story())
+
+
+def test_when_a_copy_is_discarded_its_source_is_read_from_again(tmp_path, made):
+    async def story():
+        held, links = overtaxed(tmp_path, made)
+        held.received("w#1", ViewInstalled("b", 2, View("b", 2, ("p#1", "s#1"), ("w#1",))))
+        await asyncio.sleep(0)
+        assert not links.paused
+        made[0].may_close.set()
 
     asyncio.run(story())
 

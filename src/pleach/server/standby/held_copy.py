@@ -131,7 +131,7 @@ class HeldCopy:
         self._broker = broker
         self._source: Machine = ""  # where records and chunks come from
         self._heard: dict[Machine, float] = {}  # when each member was
-        self._is_paused = False  # the source is not read from
+        self._paused: dict[Machine, None] = {}  # former sources among them, and all of them not read from
         self._fills_ending = 0  # so many ends of fills are with the writer
         self._met_at = self.driver.now  # when something came
         self._used_at = time.monotonic()  # when something came for the replica
@@ -233,13 +233,13 @@ class HeldCopy:
             self.member.position = None
         self._writer.add(job)
         if self._writer.waiting_bytes > WAITING_BYTES_MAX:  # rule 1; it may have come by another connection
-            self._is_paused = True
+            self._paused[self._source] = None
             self._holder.links.pause_reading(self._source, self._broker)
 
     def _read_again(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self._holder.links.resume_reading(self._source, self._broker)
+        for machine in self._paused:
+            self._holder.links.resume_reading(machine, self._broker)
+        self._paused.clear()
 
     def _reported(self, report: Report) -> None:
         member, perform = self.member, self.driver.perform
@@ -286,6 +286,7 @@ class HeldCopy:
     async def _discard(self) -> None:
         """What comes meanwhile is for another replica, in the same place: it waits until that is free."""
         self._used_at = time.monotonic()
+        self._read_again()
         if self._late is not None:
             return
         writer, self._writer, self.files, self._late = self._writer, None, None, []
