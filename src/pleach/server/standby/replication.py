@@ -219,6 +219,10 @@ class Replication(Feature):
     def _send_files(self, machine: Machine) -> None:
         self._driver.send(machine, SendFiles(self._name, self.member.number, self._seat.files()))
 
+    def end(self) -> None:
+        """The store is closed: nothing more is read from it, whatever was read before and is posted only now."""
+        self._end_followers()
+
     def _end_followers(self) -> None:
         for follower in self._followers.values():
             follower.end()
