@@ -2,9 +2,11 @@
 
 import asyncio
 
+from pleach.client import broker_connections
 from pleach.client.broker_connections import BrokerConnections, ConnectionOwner
 from pleach.client.broker_places import ATTEMPT_SECONDS_MAX, ATTEMPT_SECONDS_MIN, BrokerPlaces, read_told
 from pleach.net.addresses import ADDRESSES_MAX, Address
+from pleach.net.enquiry import Whereabouts, enquiry
 
 A, B, C = (Address("127.0.0.1", port) for port in (1, 2, 3))
 
@@ -52,6 +54,24 @@ def test_there_is_a_bound():
 
 def test_what_is_unreadable_is_no_place():
     assert read_told("nonsense") == read_told("") == ()
+
+
+def test_an_address_that_is_none_ends_no_search_at_others(monkeypatch):
+    asked = []
+
+    async def enquire(address, *_):
+        asked.append(address)
+        return Whereabouts(1, is_there=False, address="nonsense" if address == A else str(B))
+
+    monkeypatch.setattr(broker_connections, "enquire", enquire)
+
+    async def story():
+        nothing = lambda *_: None  # noqa: E731
+        connections = BrokerConnections("me", [A, C], ConnectionOwner(nothing, nothing, nothing, nothing))
+        await connections.look_elsewhere(enquiry("me", 1, "b"), 1)
+        assert {*asked} == {A, B, C}
+
+    asyncio.run(story())
 
 
 def test_whoever_is_redirected_keeps_the_places_that_it_knows_until_it_is_told_others():

@@ -103,6 +103,22 @@ def test_who_is_still_away_then_is_given_up_at_once(store):
     in_world(scenario, store, neighbours=["a"])
 
 
+def test_whoever_has_left_is_needed_until_its_neighbour_knows_it(store):
+    """A copy of the broker tells the neighbour, if its own machine is lost before."""
+
+    async def scenario(world):
+        a = await with_absent(world)
+        await ask(world)
+        await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
+        await world.wait(1)
+        leaving = world.node.features[Leaving]
+        assert (leaving.has_left, leaving.is_known) == (True, False)
+        world.hear("a", a)
+        assert leaving.is_known
+
+    in_world(scenario, store, neighbours=["a"])
+
+
 def test_who_is_back_by_then_is_waited_for():
     async def scenario(world):
         a = await with_absent(world)

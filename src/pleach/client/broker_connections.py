@@ -23,7 +23,7 @@ from pleach.core.links.frames import Bye, ByeReason, Challenge, Data, Frame, Hel
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import FallbackBrokers, Message, Node
 from pleach.errors import CertificateError, TlsError
-from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses, why
+from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, why
 from pleach.net.client_login import PLAIN, Entry
 from pleach.net.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 from pleach.net.enquiry import Whereabouts, enquire, search
@@ -292,8 +292,8 @@ class BrokerConnections:
                 side = dialling_side(entry.tls) if entry.tls is not None else None
             except CertificateError:  # while new files are written, for example
                 return None
-            address, *_ = parse_addresses(text)
-            return await enquire(address, question, side, entry.login)
+            told = read_told(text)
+            return await enquire(told[0], question, side, entry.login) if told else None
 
         found = await search(ask, map(str, connection.places.all), lambda each: each.view > view)
         if found is not None and connection is self.current:

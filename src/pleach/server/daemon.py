@@ -84,6 +84,7 @@ class Daemon:
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._is_asked_to_stop = False
+        self.is_stopped = False  # by a signal, and not only asked to leave the ring
         self._exit_code = 0  # others than 0: a failure, after which nothing is committed
         self._servers: list[asyncio.Server] = []
         self._all_gone = asyncio.Event()  # no peer is connected any more
@@ -328,12 +329,13 @@ class Daemon:
     # Signals and the end -------------------------------------------------------------------------------------
 
     def _asked_to_stop(self) -> None:
-        if self._stop.is_set() or self._is_asked_to_stop:
+        if self._is_asked_to_stop:
             os._exit(EXIT_FORCED)
         log.info("stopping")
         self._is_asked_to_stop = True
         ring = self.node.features.get(RingMember)
-        if ring is None or not ring.leaves(self._stop.set):
+        if self._stop.is_set() or ring is None or not ring.leaves(self._stop.set):
+            self.is_stopped = True
             self._stop.set()
 
     def _asked_to_reload(self) -> None:

@@ -62,6 +62,11 @@ class Leaving(Feature):
         return bool(self._left) and not self._is_history
 
     @property
+    def is_known(self) -> bool:
+        """Whether the neighbour knows that this broker has left: then nobody needs anything of it."""
+        return self.has_left and not self._unconfirmed(self._left)
+
+    @property
     def _left(self) -> Node:
         """The neighbour that is told."""
         return self._membership.left if self._membership else ""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import time
 
+import msgspec
+
 from pleach.core.effects import Send
 from pleach.core.messages import BrokerLocation, FallbackBrokers, HostLocation, LocationReport, Node
 from pleach.core.standby.views import Machine
@@ -30,9 +32,9 @@ class LocationReports(Feature):
         self._told: dict[Node, tuple[int, LocationReport]] = {}  # per neighbour: its epoch, and all that it was told
 
     def announce(self, machine: Machine, host: HostLocation) -> None:
-        """A machine has said that it may hold copies of brokers."""
+        """A machine has said that it may hold copies of brokers, or that it is leaving; it says so again and again."""
         known = self._known.hosts.get(machine)
-        if known is None or known.since < host.since:
+        if known is None or (known.since < host.since and msgspec.structs.replace(known, since=host.since) != host):
             self._endpoint.request(LocationReport({}, {machine: host}), now=self._clock())
 
     def tick(self, now: float) -> None:

@@ -203,3 +203,21 @@ def test_a_machine_whose_broker_leaves_ends_only_when_nobody_needs_it(tmp_path):
         assert c.process.returncode == 0
         assert c.log().count("this process ends once other machines have what it has") == 1
         assert all(host.process.poll() is None for host in hosts)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["its clients are served elsewhere: this process ends", "this process ends once other machines have what it has"],
+    ids=["while others are told that the broker has left", "while it is needed"],
+)
+def test_a_machine_that_leaves_ends_in_good_order_once_it_is_asked_to(tmp_path, said):
+    """Of two machines, each holds the other one's copy, which nobody else can take."""
+    with machines(tmp_path) as start:
+        b = start("b", "--neighbour", "a")
+        a = start("a", "--peer", f"b={b.address}")
+        eventually(lambda: a.is_covered and b.is_covered)
+        assert b.post("/overlay/remove", '{"broker": "b"}')[0] == 200
+        eventually(lambda: said in b.log())
+        assert b.stop() == 0
+        assert a.told()["runs"] == {}
+        assert a.told()["holds"].get("b", {"role": "none"})["role"] == "none"

@@ -8,11 +8,13 @@ import pytest
 
 from pleach.core.standby.effects import Discard, Promote, StoreRecord
 from pleach.core.standby.member import StandbyConfig, StandbyMember
-from pleach.core.standby.messages import Ask
+from pleach.core.standby.messages import Append, Appended, Ask, Here, ViewInstalled
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Register, View
 from pleach.server.standby import held_copy
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
+from pleach.server.standby.messages import FillEnd
+from pleach.server.standby.replica_writer import Settled, Stored
 
 RECORD = StoreRecord(Position(1, 1), Position(1, 2), b"")
 
@@ -80,6 +82,101 @@ def test_where_nothing_comes_nothing_stays(tmp_path, made):
     asyncio.run(story())
 
 
+# Reading no faster than the disk writes --------------------------------------------------------------------------
+
+
+class Reading:
+    """Links that know from whom nothing is read."""
+
+    def __init__(self):
+        self.paused = set()
+
+    def pause_reading(self, machine, _broker):
+        self.paused.add(machine)
+
+    def resume_reading(self, machine, _broker):
+        self.paused.discard(machine)
+
+    def send(self, *_):
+        pass
+
+
+def overtaxed(tmp_path, made):
+    """A copy whose disk has not written yet what the primary p#1 has sent."""
+    links = Reading()
+    member = StandbyMember("m#1", "b", StandbyConfig(after=1.0), register=Register(VIEW), position=Position(1, 1))
+    held = HeldCopy(SimpleNamespace(links=links), CopyPlace(tmp_path), member, None)
+    held._perform(RECORD)
+    made[0].waiting_bytes = held_copy.WAITING_BYTES_MAX + 1
+    held.received("p#1", Append("b", 1, *RECORD))
+    assert links.paused == {"p#1"}
+    return held, links
+
+
+def test_a_former_source_is_read_from_again_too(tmp_path, made):
+    """Its machine may run other brokers, whose copies are here."""
+
+    async def story():
+        held, links = overtaxed(tmp_path, made)
+        later = View("b", 2, ("s#1", "m#1", "p#1"), ("w#1",))
+        held.received("w#1", ViewInstalled("b", 2, later))
+        held.received("s#1", Append("b", 2, *RECORD))
+        assert links.paused == {"p#1", "s#1"}
+        made[0].waiting_bytes = 0
+        made[0].on_report(Stored(RECORD.position))
+        assert not links.paused
+
+    asyncio.run(story())
+
+
+def test_when_a_copy_is_discarded_its_source_is_read_from_again(tmp_path, made):
+    async def story():
+        held, links = overtaxed(tmp_path, made)
+        held.received("w#1", ViewInstalled("b", 2, View("b", 2, ("p#1", "s#1"), ("w#1",))))
+        await asyncio.sleep(0)
+        assert not links.paused
+        made[0].may_close.set()
+
+    asyncio.run(story())
+
+
+# While a fill takes the place of a copy -----------------------------------------------------------------------------
+
+OLD, NEW = Position(1, 10), Position(2, 10)
+END = FillEnd("b", 1, 5, NEW)
+
+
+def told_by(tmp_path, view):
+    """A copy, and what it has said to whom."""
+    told = []
+    links = SimpleNamespace(send=lambda _broker, machine, _address, message: told.append((machine, message)))
+    member = StandbyMember("m#1", "b", StandbyConfig(after=1.0), register=Register(view), position=OLD)
+    return HeldCopy(SimpleNamespace(links=links), CopyPlace(tmp_path), member, None), told
+
+
+@pytest.mark.parametrize("there", [OLD, NEW], ids=["it is dropped", "it is taken"])
+def test_a_copy_answers_for_nothing_until_it_is_known_what_came_of_a_fill(tmp_path, made, there):
+    """The next primary takes the old copy for a whole one, and the new one, of the former primary, may lack something.
+
+    Each of three copies had a record that was lost with the primary's process; it fills them anew, and is lost itself.
+    """
+    view = View("b", 1, ("p#1", "s#1", "m#1"), ("v#1", "w#1"))
+
+    async def story():
+        held, told = told_by(tmp_path, view)
+        held.received("p#1", END)
+        (writer,) = made
+        writer.on_report(Stored(OLD))  # of before
+        held.received("s#1", ViewInstalled("b", 2, view.promoting("s#1")))
+        assert told == [("s#1", Here("b", 2, None))]
+        assert not held.may_be_promoted
+        writer.on_report(Settled(there))
+        assert told[1:] == [("s#1", Appended("b", 2, there))]
+        assert held.may_be_promoted
+
+    asyncio.run(story())
+
+
 # Who is silent when a copy is promoted ----------------------------------------------------------------------------
 
 VIEW = View("b", 1, ("p#1", "m#1"), ("w#1",), dict.fromkeys(("p#1", "m#1", "w#1"), ""))
@@ -107,9 +204,16 @@ def promoted_after(tmp_path, monkeypatch, heard):
         ({"p#1": 1.2, "w#1": 0.1}, ["p#1"]),
         ({"w#1": 0.1}, ["p#1"]),
         ({"p#1": 0.1, "w#1": 0.2}, []),
+        ({"p#1": 0.1}, []),
         ({"p#1": 0.1, "w#1": 0.2, "stranger#1": 0.0}, []),
     ],
-    ids=["the primary was lost", "it was never heard", "the primary has asked for it", "a stranger spoke"],
+    ids=[
+        "the primary was lost",
+        "it was never heard",
+        "the primary has asked for it",
+        "it was quicker",
+        "a stranger spoke",
+    ],
 )
 def test_whoever_promotes_a_copy_tells_which_members_are_silent(tmp_path, monkeypatch, heard, silent):
     assert promoted_after(tmp_path, monkeypatch, heard) == silent

@@ -16,6 +16,7 @@ from pleach.errors import SettingsError
 from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings
 from pleach.server.settings import BrokerSettings
+from pleach.server.standby import launcher
 from pleach.server.standby.launch_settings import (
     ACCESS,
     CERTIFICATE,
@@ -199,6 +200,45 @@ def is_alive(pid):
         os.kill(pid, 0)
         return True
     return False
+
+
+class Loaded:
+    """A process that does what it is told until it is ended."""
+
+    def __init__(self):
+        self.pid, self.returncode, self.stdin = 7, None, self
+        self.told = []
+        self._ended = asyncio.Event()
+        self.write, self.close = self.told.append, lambda: None
+        self.terminate = self.kill = self._ended.set
+
+    async def wait(self):
+        await self._ended.wait()
+        return 0
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_where_no_process_can_be_started_it_is_tried_again(tmp_path, monkeypatch, spares):
+    """The system may have no room for one just now."""
+    made, refusals = [], [BlockingIOError("no more processes")]
+
+    async def loaded():
+        if refusals:
+            raise refusals.pop()
+        made.append(Loaded())
+        return made[-1]
+
+    monkeypatch.setattr(launcher, "_loaded", loaded)
+    monkeypatch.setattr(launcher, "RESTART_SECONDS_MIN", 0.0)
+
+    async def story(machine):
+        machine.launcher.keep_spares(spares)
+        await asyncio.sleep(0)
+        machine.launch()
+        await until(lambda: made and made[0].told)
+        assert machine.launcher.running == {"x": 7}
+
+    with_machine(tmp_path, story)
 
 
 @pytest.mark.live

@@ -6,7 +6,14 @@ from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import TakeOver
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Register, View
-from pleach.server.standby.moving import AGAIN_SECONDS, PATIENCE_SECONDS, SILENT_SECONDS_MAX, BrokerMove, MovePhase
+from pleach.server.standby.moving import (
+    AGAIN_SECONDS,
+    PATIENCE_SECONDS,
+    SILENT_SECONDS_MAX,
+    BrokerMove,
+    MovePhase,
+    best_heir,
+)
 
 OTHERS = [Candidate("s#1", "h:1")]
 THERE = Candidate("m#1", "h:2")
@@ -64,3 +71,16 @@ def test_a_machine_that_falls_silent_is_no_reason_to_do_without_others():
     assert moving.phase is MovePhase.GIVEN_UP
     assert not moving.effects(late)
     assert moving.status()["phase"].startswith("given up")
+
+
+# Where a broker goes whose machine is leaving ---------------------------------------------------------------------
+
+
+def test_it_goes_to_its_copy_unless_that_is_silent():
+    member = primary("s#1")
+    usual = [THERE, *OTHERS]
+    member.heard.update({"s#1": 10.0, "m#1": 10.0})
+    assert best_heir(usual, member, 10.5) == OTHERS[0]
+    member.heard["m#1"] = 12.0
+    assert best_heir(usual, member, 12.0) == THERE
+    assert best_heir(usual, member, 20.0) == OTHERS[0]  # nobody answers

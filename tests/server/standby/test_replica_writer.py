@@ -15,6 +15,7 @@ from pleach.server.standby.replica_writer import (
     ChunkTaken,
     FillEnded,
     ReplicaWriter,
+    Settled,
     Stored,
     Strayed,
     WriterFailed,
@@ -91,9 +92,9 @@ def run(tmp_path):
 def test_what_has_arrived_is_written_in_one_transaction_and_told_once(run):
     async def story(primary, copy):
         primary.commit(3)
-        *taken, ended, stored = await copy.take(*primary.fill())
+        *taken, ended, settled = await copy.take(*primary.fill())
         assert [type(report) for report in taken] == [ChunkTaken] * len(taken)
-        assert (ended, stored) == (FillEnded(5), Stored(primary.store.position))
+        assert (ended, settled) == (FillEnded(5), Settled(primary.store.position))
         transactions = []
         apply_all = Replica.apply_all
 
@@ -155,8 +156,8 @@ def test_the_copy_that_is_there_stays_until_a_fill_is_whole(run):
         assert await copy.take(begin, first) == [ChunkTaken(6, 1)]
         record = primary.commit()
         refused, *others = await copy.take(*record, *rest, end)
-        assert (type(refused), others) == (FillEnded, [])  # a chunk was read before the record, and came after it
-        assert refused.reason
+        assert (type(refused), others) == (FillEnded, [Settled(before)])
+        assert refused.reason  # a chunk was read before the record, and came after it
         assert copy.position == before
         await copy.take(*primary.fill(7))
         assert copy.position == primary.store.position
@@ -167,7 +168,7 @@ def test_the_copy_that_is_there_stays_until_a_fill_is_whole(run):
 def test_a_fill_whose_beginning_was_not_taken_is_refused_once(run):
     async def story(primary, copy):
         _, *rest = primary.fill(8)
-        assert await copy.take(*rest) == [FillEnded(8, "its beginning was not taken")]
+        assert await copy.take(*rest) == [FillEnded(8, "its beginning was not taken"), Settled(None)]
         assert copy.position is None
 
     run(story)
@@ -179,8 +180,9 @@ def test_a_fill_of_a_primary_that_was_replaced_does_not_count(run):
         before = copy.position
         primary.commit()
         copy.writer.may_end = lambda end: False
-        reports = await copy.take(*primary.fill(9))
-        assert "another machine" in reports[-1].reason
+        *_, refused, settled = await copy.take(*primary.fill(9))
+        assert "another machine" in refused.reason
+        assert settled == Settled(before)
         assert copy.position == before
 
     run(story)

@@ -4,6 +4,9 @@ Rule 1: while the replica's disk is slower than what comes, nothing is read from
         silence of a machine that is not read from means nothing.
 Rule 2: what is left of a broker when this machine is no member any more is the register: without it, a vote might be
         given twice. Nothing is left of a broker that has gone for good.
+Rule 3: from the moment when the end of a fill comes until it is known what came of it, the member answers for nothing:
+        a view may be installed meanwhile, in whose primary's eyes only the old copy has everything, and the new copy
+        takes the old one's place all the same.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pleach.core.messages import Node
 from pleach.core.standby.effects import Depose, Discard, MemberEffect, Promote, StoreRecord
 from pleach.core.standby.member import StandbyMember
 from pleach.core.standby.messages import Append
+from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View
 from pleach.disk.private_files import make_private_folder
 from pleach.errors import SettingsError, StoreError
@@ -48,6 +52,7 @@ from pleach.server.standby.replica_writer import (
     Job,
     ReplicaWriter,
     Report,
+    Settled,
     Stored,
     Strayed,
     WriterFailed,
@@ -126,7 +131,8 @@ class HeldCopy:
         self._broker = broker
         self._source: Machine = ""  # where records and chunks come from
         self._heard: dict[Machine, float] = {}  # when each member was
-        self._is_paused = False  # the source is not read from
+        self._paused: dict[Machine, None] = {}  # former sources among them, and all of them not read from
+        self._fills_ending = 0  # so many ends of fills are with the writer
         self._met_at = self.driver.now  # when something came
         self._used_at = time.monotonic()  # when something came for the replica
         self._writer: ReplicaWriter | None = None
@@ -135,7 +141,7 @@ class HeldCopy:
             self._adopt(writer)
 
     def _adopt(self, writer: ReplicaWriter) -> None:
-        self._writer = writer
+        self._writer, self._fills_ending = writer, 0
         writer.on_report = self._reported
         writer.may_end = lambda end: self.member.takes_fill_of(self._source, end.number)
 
@@ -168,10 +174,14 @@ class HeldCopy:
             self._heard[machine] = self.driver.now
 
     def _silent_members(self) -> list[Machine]:
-        """The others that count as silent."""
+        """The others that count as silent, where the former primary does, which comes first of them.
+
+        Where it has asked for the promotion itself, no others were asked whether they are there.
+        """
         view, oldest = self.member.view, self.driver.now - self.member.config.after
         others = [each for each in view.members if each != self.member.machine] if view is not None else []
-        return [each for each in others if self._heard.get(each, -math.inf) <= oldest]
+        silent = [each for each in others if self._heard.get(each, -math.inf) <= oldest]
+        return silent if silent[:1] == others[:1] else []
 
     def lost(self, machine: Machine) -> None:
         """Members say again what matters."""
@@ -218,23 +228,29 @@ class HeldCopy:
             self._adopt(ReplicaWriter(self.place.data, self._broker))
             assert self._writer is not None
         self._used_at = time.monotonic()
+        if isinstance(job, FillEnd):  # rule 3
+            self._fills_ending += 1
+            self.member.position = None
         self._writer.add(job)
         if self._writer.waiting_bytes > WAITING_BYTES_MAX:  # rule 1; it may have come by another connection
-            self._is_paused = True
+            self._paused[self._source] = None
             self._holder.links.pause_reading(self._source, self._broker)
 
     def _read_again(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self._holder.links.resume_reading(self._source, self._broker)
+        for machine in self._paused:
+            self._holder.links.resume_reading(machine, self._broker)
+        self._paused.clear()
 
     def _reported(self, report: Report) -> None:
         member, perform = self.member, self.driver.perform
         if self._writer is not None and self._writer.waiting_bytes <= WAITING_BYTES_MAX // 2:
             self._read_again()
         match report:
+            case Settled(position):
+                self._fills_ending -= 1
+                self._vouch_for(position)
             case Stored(position):
-                perform(member.stored(position))
+                self._vouch_for(position)
             case Strayed(needs_fill):
                 perform(member.lost_track(needs_fill=needs_fill))
             case ChunkTaken(fill, chunk):
@@ -246,6 +262,11 @@ class HeldCopy:
                 log.info("there is a copy of %s here", self._broker)
             case WriterFailed(reason):
                 self._holder.failed(self._broker, reason)
+
+    def _vouch_for(self, position: Position | None) -> None:
+        """Rule 3."""
+        if position is not None and not self._fills_ending:
+            self.driver.perform(self.member.stored(position))
 
     # Effects -------------------------------------------------------------------------------------------------
 
@@ -265,6 +286,7 @@ class HeldCopy:
     async def _discard(self) -> None:
         """What comes meanwhile is for another replica, in the same place: it waits until that is free."""
         self._used_at = time.monotonic()
+        self._read_again()
         if self._late is not None:
             return
         writer, self._writer, self.files, self._late = self._writer, None, None, []

@@ -113,7 +113,8 @@ class StandbyHost(MachineHost):
         self._launching: dict[Node, Launching] = {}
         self._launched_at = -math.inf  # the last broker that was promoted here
         self._votes_since: float | None = None  # when this machine, which is leaving, had nothing but votes
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Node] = {}  # which open or close what is here of a broker, or start it
+        self._is_stopping = False
         links.on_unknown = self._meet
 
     # Members come --------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class StandbyHost(MachineHost):
             self._resume(broker)
         else:
             self._elsewhere[broker] = "it is being opened"
-            self._start(self._open(broker, place, register))
+            self._start(broker, self._open(broker, place, register))
 
     def _resume(self, broker: Node) -> None:
         try:
@@ -172,7 +173,12 @@ class StandbyHost(MachineHost):
         return held
 
     def _meet(self, broker: Node, machine: Machine, message: BetweenMachines) -> Receiver | None:
-        """A message for a broker whose member is not held here (rule 1)."""
+        """A message for a broker whose member is not held here (rule 1); or not any more, as the process stops.
+
+        Who made another member then would save a register without what the former one has promised.
+        """
+        if self._is_stopping:
+            return None
         if machine == self._machine:
             self._launching.pop(broker, None)  # its process speaks
             return None
@@ -194,7 +200,7 @@ class StandbyHost(MachineHost):
         log.warning("view %d of %s: this machine takes its place", view.number, broker)
         self._elsewhere[broker] = "it was promoted here"
         held = self._let_go(broker)
-        self._start(self._run(broker, view, held, silent))
+        self._start(broker, self._run(broker, view, held, silent))
 
     async def _run(self, broker: Node, view: View, held: HeldCopy, silent: Sequence[Machine]) -> None:
         await held.close()
@@ -216,7 +222,7 @@ class StandbyHost(MachineHost):
         log.critical("%s cannot run here: %s", broker, reason)
         self._elsewhere[broker] = reason
         place = self._place(broker)
-        self._start(self._open(broker, place, place.register.load()))
+        self._start(broker, self._open(broker, place, place.register.load()))
 
     def ended(self, broker: Node) -> None:
         """The process of a broker that was promoted here has ended: another machine runs it, or it has left."""
@@ -227,7 +233,7 @@ class StandbyHost(MachineHost):
         log.critical("this machine holds no copy of %s any more: %s", broker, reason)
         self._elsewhere[broker] = reason
         if broker in self._held:
-            self._start(self._let_go(broker).close())
+            self._start(broker, self._let_go(broker).close())
 
     def _let_go(self, broker: Node) -> HeldCopy:
         self.links.detach(broker)
@@ -238,6 +244,7 @@ class StandbyHost(MachineHost):
         self._launcher.reload()
 
     async def stop(self) -> None:
+        self._is_stopping = True
         await self._launcher.stop()
         for held in list(self._held.values()):
             self.links.detach(held.member.broker)
@@ -246,10 +253,10 @@ class StandbyHost(MachineHost):
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, broker: Node, work: Coroutine[Any, Any, None]) -> None:
         task = watched(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = broker
+        task.add_done_callback(self._tasks.pop)
 
     def decree(self, broker: Node) -> View:
         """An operator says that the machine of a broker is lost, and that this one shall run it.
@@ -294,9 +301,9 @@ class StandbyHost(MachineHost):
 
     @property
     def needed_for(self) -> list[Node]:
-        """Brokers that would lose a copy, or their place, with this machine."""
+        """Brokers that would lose a copy, or their place, with this machine; or might, as long as that is not known."""
         copies = [broker for broker, held in self._held.items() if held.is_copy]
-        return sorted({*copies, *self._launching, *self._launcher.running})
+        return sorted({*copies, *self._tasks.values(), *self._launching, *self._launcher.running})
 
     def leave(self) -> bool:
         """Called again and again by a machine that is leaving; whether it may end by now (rule 4)."""

@@ -259,7 +259,7 @@ class BrokerLauncher:
         """Run the process until it ends; returns how it ended."""
         try:
             process = launched.process or await self._started(folder, launched)
-        except PleachError as error:  # no address, no room: it may be there later
+        except (PleachError, OSError) as error:  # no address, no room, no process: it may be there later
             return str(error)
         launched.process = process
         if not self._is_wanted(launched):

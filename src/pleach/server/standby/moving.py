@@ -33,6 +33,15 @@ class MovePhase(StrEnum):
     GIVEN_UP = "given up: the machine does not answer"
 
 
+def best_heir(usual: Sequence[Candidate], member: StandbyMember, now: float) -> Candidate:
+    """Of the candidates of a broker whose machine is leaving: one that answers and has a copy already, if there is any.
+
+    A copy may be on a machine that is lost, and would be waited for in vain.
+    """
+    standbys = member.view.standbys if member.view is not None else ()
+    return min(usual, key=lambda each: (member.timing.is_silent(each.machine, now), each.machine not in standbys))
+
+
 class BrokerMove:
     def __init__(self, address: str, member: StandbyMember, machine_at: Callable[[str], Machine], now: float) -> None:
         """`address`: of the machine's host process. `machine_at`: which machine answers there; empty: none does yet."""

@@ -50,6 +50,9 @@ class PrimaryRole(Protocol):
 
     def meet_host(self, machine: Machine, host: HostLocation) -> None: ...
 
+    def end(self) -> None:
+        """The store is closed."""
+
 
 class MachineHost:
     """What the host of a broker's machine knows: this process's own, or another one, of which only the address is."""
@@ -185,11 +188,17 @@ class PrimarySeat:
         return {member.broker: {"view": member.number, "lacks_majority": member.lacks_majority(self.driver.now)}}
 
     async def dissolve(self) -> None:
-        """The broker has left the network for good."""
+        """The broker has left the network for good, and its store is closed."""
         self._has_left = True
+        self._end_role()
         for _ in range(DISSOLVED_TIMES):
             self.driver.perform(self.member.dissolve())
             await asyncio.sleep(self.member.config.after / DISSOLVED_TIMES)
 
     def end(self) -> None:
+        self._end_role()
         self.links.detach(self.member.broker)
+
+    def _end_role(self) -> None:
+        if self.role is not None:
+            self.role.end()

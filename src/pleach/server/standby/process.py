@@ -128,7 +128,7 @@ class PrimaryRun:
         self._settings = settings
         self._on_ready = on_ready
         self._routes = routes
-        self.has_left = False  # the broker, for good
+        self.has_left = False  # the broker, for good, and its neighbour knows
         self._daemon: Daemon | None = None
         self._began = time.monotonic()
         self._deposed: View | None = None
@@ -177,10 +177,15 @@ class PrimaryRun:
             opened=opened,
         )
         code = await self._daemon.run()
-        self.has_left = code == 0 and self._daemon.node.features[Leaving].has_left
+        self.has_left = code == 0 and self._daemon.node.features[Leaving].is_known
         if self.has_left:
             await self.seat.dissolve()
         return code
+
+    @property
+    def is_stopped(self) -> bool:
+        """By a signal."""
+        return self._daemon is not None and self._daemon.is_stopped
 
     def _depose(self, view: View) -> None:
         self._deposed = view
@@ -289,7 +294,7 @@ class MachineProcess:
         while not self._is_stopped:
             if leads:
                 code = await self._lead()
-                if self._here.is_leaving:
+                if self._here.is_leaving and not self._is_stopped:
                     await self._leave()
                 if code != EXIT_DEPOSED:
                     return code
@@ -329,6 +334,7 @@ class MachineProcess:
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
         finally:
+            self._is_stopped = self._is_stopped or self._primary.is_stopped
             if self._primary.has_left:
                 self._here.leave()
             self._primary = None

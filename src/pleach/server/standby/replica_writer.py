@@ -7,6 +7,8 @@ Rule 2: a record that is there already was sent again: it is passed over, and wh
         not follow what is there is told (`Strayed`) once, and again after a while: what was under way meanwhile does
         not fit either.
 Rule 3: while the disk is full, all waits, and is tried again.
+Rule 4: whatever the end of a fill has come to, it is told what is there then (`Settled`): until that is known, neither
+        the old copy counts nor the new one, as a view may be installed while the new one takes its place.
 """
 
 from __future__ import annotations
@@ -61,13 +63,19 @@ class FillEnded(NamedTuple):
     reason: str = ""
 
 
+class Settled(NamedTuple):
+    """The end of a fill was taken, or refused: this is there now."""
+
+    position: Position | None
+
+
 class WriterFailed(NamedTuple):
     """The disk is not to be trusted any more."""
 
     reason: str
 
 
-Report: TypeAlias = Stored | Strayed | ChunkTaken | FillEnded | WriterFailed
+Report: TypeAlias = Stored | Strayed | ChunkTaken | FillEnded | Settled | WriterFailed
 
 
 class ReplicaWriter:
@@ -166,6 +174,7 @@ class ReplicaWriter:
                 yield from self._take(fill, chunk, data)
             case FillEnd() as end:
                 yield from self._end_fill(end)
+                yield Settled(self._opened.position)
 
     def _store(self, records: Sequence[StoreRecord]) -> Iterator[Report]:
         replica = self._opened
@@ -220,7 +229,6 @@ class ReplicaWriter:
             return
         self._fill = 0
         yield FillEnded(fill)
-        yield Stored(end.position)
 
     def _drop_fill(self, error: StoreError) -> FillEnded:
         fill, self._fill = self._fill, 0

@@ -41,7 +41,7 @@ from pleach.server.standby.messages import (
     FillTaken,
     SendFiles,
 )
-from pleach.server.standby.moving import BrokerMove, MovePhase
+from pleach.server.standby.moving import BrokerMove, MovePhase, best_heir
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.record_log import Lag, LoggedRecord
 from pleach.server.standby.registers import display
@@ -93,7 +93,7 @@ class Replication(Feature):
     def before_member_tick(self) -> None:
         usual, now = self._candidates(), self._driver.now
         if self._is_machine_leaving and usual and not self._is_moving:
-            self._begin_move(self._best_heir(usual).address)
+            self._begin_move(best_heir(usual, self.member, now).address)
         others = self._move.candidates(usual, now) if self._move is not None else usual
         own = Candidate(self.member.machine, self._address)  # which may be another one after a restart
         self.member.candidates = (own, *others) if others else ()
@@ -120,11 +120,6 @@ class Replication(Feature):
     @property
     def _is_moving(self) -> bool:
         return self._move is not None and self._move.phase is not MovePhase.GIVEN_UP
-
-    def _best_heir(self, usual: Sequence[Candidate]) -> Candidate:
-        """One that has a copy already, if there is any."""
-        view = self.member.view
-        return min(usual, key=lambda each: view is None or each.machine not in view.standbys)
 
     @property
     def _address(self) -> str:
@@ -223,6 +218,10 @@ class Replication(Feature):
 
     def _send_files(self, machine: Machine) -> None:
         self._driver.send(machine, SendFiles(self._name, self.member.number, self._seat.files()))
+
+    def end(self) -> None:
+        """The store is closed: nothing more is read from it, whatever was read before and is posted only now."""
+        self._end_followers()
 
     def _end_followers(self) -> None:
         for follower in self._followers.values():
