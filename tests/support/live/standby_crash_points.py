@@ -152,7 +152,7 @@ class Crashes:
 
     async def _during(self, point: Point, found: Survey, operation: Operation) -> None:
         """A message of an operation, at one of the brokers that take part, or of what is copied meanwhile."""
-        broker = self._rng.choice(operation.brokers)
+        broker = self._rng.choice([each for each in operation.brokers if each in found.found])  # no newcomer
         at_stake = operation.at_stake or [broker]
         victim = self._victim(point, found, self._rng.choice(at_stake))
         at_copy = point.message in ("standby.Append", "standby.Append#7")
