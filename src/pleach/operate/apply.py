@@ -1,7 +1,8 @@
 """Apply a plan to running brokers: each step is a request to one of them, and independent steps run at the same time.
 
-A broker that does not answer may be restarting, so the request is repeated under the same name until the step's time is
-up: a broker carries out an operation of one name once. If it has forgotten how the operation ended, its links show it.
+A broker that does not answer may be restarting, also on another machine, so the request is repeated under the same
+name until the step's time is up, where the broker is by then: it carries out an operation of one name once. If it has
+forgotten how the operation ended, its links show it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pleach.core.overlay.plans import (
 from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
 from pleach.net.http_client import Answer, ask
 from pleach.operate.operation import OperationState, fresh_name, send_request
-from pleach.operate.survey import Survey
+from pleach.operate.survey import Survey, survey
 
 STEP_SECONDS_MAX = 120.0
 PAUSE_SECONDS = 0.2  # between requests
@@ -68,7 +69,17 @@ class Directory:
 
     @classmethod
     def of(cls, survey: Survey) -> Directory:
-        return cls(dict(survey.admin), {name: status.addresses.peer for name, status in survey.found.items()})
+        return cls(dict(survey.admin), _peers_of(survey))
+
+    async def refresh(self) -> None:
+        """Ask all of them where each is now: one may run on another machine."""
+        found = await survey(list(self.admin.values()))
+        self.admin.update(found.admin)
+        self.peer.update(_peers_of(found))
+
+
+def _peers_of(found: Survey) -> dict[Node, str]:
+    return {name: status.addresses.peer for name, status in found.found.items()}
 
 
 def check_newcomers(plan: Plan, found: Survey) -> None:
@@ -141,15 +152,21 @@ class _StepRequest:
         self._operation = operation
         self._directory = directory
         self._request = request_of(operation, "")
-        if isinstance(self._request, RequestAdd):
-            self._request = msgspec.structs.replace(self._request, address=directory.peer[self._request.to])
         self._more = {"detach_absent": detach_absent} if isinstance(self._request, RequestRemove) else {}
 
     async def send(self) -> Answer:
-        step = self._operation.step
-        if isinstance(step, AddStep):  # each time: a broker forgets in a restart whom it expects
-            await ask(self._directory.admin[step.to], "/overlay/expect", {"broker": step.broker})
-        return await send_request(self._directory.admin[asked(step)], self._request, **self._more)
+        try:
+            return await self._send()
+        except UnreachableError:
+            await self._directory.refresh()
+            raise
+
+    async def _send(self) -> Answer:
+        step, request, directory = self._operation.step, self._request, self._directory
+        if isinstance(request, RequestAdd):  # each time: a broker forgets in a restart whom it expects
+            await ask(directory.admin[request.to], "/overlay/expect", {"broker": asked(step)})
+            request = msgspec.structs.replace(request, address=directory.peer[request.to])
+        return await send_request(directory.admin[asked(step)], request, **self._more)
 
     async def is_in_effect(self) -> bool:
         """Whether the links are as the step makes them, according to the broker that keeps its place."""

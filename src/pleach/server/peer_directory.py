@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
@@ -31,6 +31,8 @@ from pleach.server.standby.registers import display
 ADDRESS_CHARACTERS_MAX = 512
 FALLBACKS_TOLD_MAX = 8
 EXPECTED_MAX = 64
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class PeerDirectory:
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
         self.ask_host: Callable[[Node, Port], Whereabouts | None] = lambda *_: None  # what this machine's host knows
+        self._hints: dict[Node, str] = {}  # where operators say that brokers are; the latest last
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -75,10 +78,11 @@ class PeerDirectory:
 
     def expect(self, broker: Node) -> None:
         """An operator says that this broker is going to join here: unknown brokers are refused."""
-        self._expected.pop(broker, None)
-        self._expected[broker] = None
-        while len(self._expected) > EXPECTED_MAX:
-            del self._expected[next(iter(self._expected))]
+        _note_last(self._expected, broker, None)
+
+    def hint(self, broker: Node, address: str) -> None:
+        """An operator says where a broker is that this one is to join; asked again, where it is by then."""
+        _note_last(self._hints, broker, address)
 
     @property
     def view_number(self) -> ViewNumber:
@@ -188,7 +192,7 @@ class PeerDirectory:
         """Where to dial a peer; empty: it dials this broker. `noted`: from the reconfiguration that made the link."""
         configured, location = self._settings().peers.get(peer, ""), self.known.brokers.get(peer)
         if location is None:
-            return configured or noted
+            return configured or self._hints.get(peer, "") or noted
         if location.machine and display(location.machine) != peer:
             return location.peer
         is_displaced = self.view is not None and display(self.view.primary) != self._broker.name
@@ -222,3 +226,11 @@ class PeerDirectory:
             )
         if (router.parent or "") != settings.parent:
             log.warning("the parent is %r by the data directory, not %r", router.parent or "", settings.parent)
+
+
+def _note_last(noted: dict[Node, T], name: Node, what: T) -> None:
+    """As the last of a few."""
+    noted.pop(name, None)
+    noted[name] = what
+    while len(noted) > EXPECTED_MAX:
+        del noted[next(iter(noted))]

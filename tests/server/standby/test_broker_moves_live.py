@@ -8,6 +8,9 @@ from urllib.request import urlopen
 import pytest
 
 import pleach
+from pleach.core.overlay.plans import Topology
+from pleach.core.overlay.plans.compose import add_broker
+from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.broker_move import move_broker
 from pleach.operate.survey import survey
 from pleach.server.standby.registers import display
@@ -221,3 +224,25 @@ def test_a_machine_that_leaves_ends_in_good_order_once_it_is_asked_to(tmp_path, 
         assert b.stop() == 0
         assert a.told()["runs"] == {}
         assert a.told()["holds"].get("b", {"role": "none"})["role"] == "none"
+
+
+# Operations, while brokers come back elsewhere -------------------------------------------------------------------
+
+
+def test_a_broker_joins_one_that_is_promoted_elsewhere_meanwhile(tmp_path):
+    """The operator knows its former address only, and so does the newcomer, which nobody in the tree has told more."""
+    with machines(tmp_path) as start:
+        a, b, c = chain_of_three(start)
+        start("m1", "--join", b.address, has_broker=False)
+        n = start("n")
+
+        async def story():
+            found = await survey([a.ready["admin"], n.ready["admin"]])
+            tree = Topology.of([("a", "b"), ("b", "c")])
+            await until(lambda: all(broker.is_safe for broker in (a, b, c)), seconds=SECONDS_MAX)
+            c.destroy()
+            outcome = await apply_plan(add_broker(tree, "n", to="c"), Directory.of(found), seconds_max=SECONDS_MAX)
+            assert outcome.complete, outcome
+            await survey_of(["a", "b", "c", "n"], at=a)
+
+        asyncio.run(story())

@@ -138,22 +138,7 @@ class Machines:
 
     async def apply(self, plan: Plan) -> PlanOutcome:
         """Carry out a plan while brokers may be promoted elsewhere."""
-        directory = Directory({}, {})
-        self._locate(directory, await self.survey())
-        locating = asyncio.create_task(self._keep_locating(directory))
-        try:
-            return await apply_plan(plan, directory, seconds_max=STEP_SECONDS_MAX)
-        finally:
-            locating.cancel()
-
-    async def _keep_locating(self, directory: Directory) -> None:
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            self._locate(directory, await self.survey())
-
-    def _locate(self, directory: Directory, found: Survey) -> None:
-        directory.admin.update(found.admin)
-        directory.peer.update({name: status.addresses.peer for name, status in found.found.items()})
+        return await apply_plan(plan, Directory.of(await self.survey()), seconds_max=STEP_SECONDS_MAX)
 
     def machine_of(self, address: str) -> str:
         """The machine that has this address; empty if it is gone."""

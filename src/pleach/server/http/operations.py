@@ -180,11 +180,12 @@ class OperationPages:
                 request = swap_request(protocol or self._settings().exchange, name, a, b, c)
             case RequestExchange() if reason := Cycle.of(request).why_not():
                 return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
-            case RequestAdd(address=address):
+            case RequestAdd(to=to, address=address):
                 try:
                     parse_address(address, key="address")
                 except SettingsError as error:
                     return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
+                self._directory.hint(to, address)
             case RequestRemove(name, broker) if name not in self._operations:
                 absent = [client for client in self._broker.sessions.clients if not self._is_here(client)]
                 if absent and not detach_absent:
