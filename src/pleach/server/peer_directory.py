@@ -123,18 +123,18 @@ class PeerDirectory:
         """Whether this is a broker with a link: a neighbour, or one of a reconfiguration under way."""
         if peer in self._broker.router.neighbours:
             return True
-        return peer in self._broker.seam.peers and not self._is_client(peer)
+        return peer in self._broker.seam.peers and not self.is_client(peer)
 
     def is_broker(self, peer: Node) -> bool:
         """Whether this is a broker with a link, or with a former one: it may not know yet that the link has ended."""
-        return self.is_linked(peer) or (peer in self._endpoint.upkeep.links and not self._is_client(peer))
+        return self.is_linked(peer) or (peer in self._endpoint.upkeep.links and not self.is_client(peer))
 
     def is_welcome(self, peer: Node) -> bool:
         """Whether a broker may come in by the port for peers: it is linked, or was, or may ask to be."""
         welcome = self._settings().welcome
         return self.is_broker(peer) or peer in self._expected or peer in welcome or "*" in welcome
 
-    def _is_client(self, peer: Node) -> bool:
+    def is_client(self, peer: Node) -> bool:
         """Reconfigurations ask for links to clients as well, which come over from another broker, or go to one."""
         is_here = peer in self._broker.sessions or self._links.is_client(peer)
         return is_here or self._endpoint.upkeep.is_client(peer)
@@ -204,7 +204,7 @@ class PeerDirectory:
         noted = {
             peer: note.address
             for peer, note in self._endpoint.upkeep.links.items()
-            if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
+            if note.phase is not LinkPhase.FORMER and not self.is_client(peer)
         }
         found = {peer: self._address_of(peer, linked.get(peer) or noted.get(peer, "")) for peer in {**noted, **linked}}
         return {peer: found[peer] for peer in sorted(found) if found[peer]}

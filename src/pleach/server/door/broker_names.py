@@ -3,7 +3,8 @@
 A broker knows its neighbours, and refuses clients that call themselves like one (admission.py). It does not know those
 further off: a client may have the name of one that a reconfiguration is about to link here. Sessions, routing entries
 and held messages go by name, so the two cannot be here at once. Before the broker handles a message that names its next
-neighbour, a client of that name is sent away, and told why (docs/decisions/0036-names-of-clients-and-brokers.md).
+neighbour, a client of that name is sent away, and told why (docs/decisions/0036-names-of-clients-and-brokers.md). That
+neighbour itself may be here already, where it is welcome: its session stays, as it would not begin another one.
 
 A component that begins here, or arrives, takes its name likewise: a connection in its name would speak for it.
 """
@@ -47,7 +48,7 @@ class BrokerNames(Feature):
 
     def claim(self, name: Node) -> None:
         """Send away the client that has the name of a broker or a component, if there is one."""
-        if name not in self._endpoint.sessions or self._directory.is_broker(name) or name in self._broker.hosting.here:
+        if self._directory.is_broker(name) or name in self._broker.hosting.here or not self._is_of_client(name):
             return
         log.warning("sent away: client %s, which has the name of a broker or a component that comes here", name)
         self._counters.evicted += 1
@@ -55,6 +56,15 @@ class BrokerNames(Feature):
             name, f"{name} is the name of a broker or a component: choose another one", now=self._clock()
         )
         self._gate.forget(name)
+
+    def _is_of_client(self, name: Node) -> bool:
+        """Whether a session is one of a client, or was: a broker that is here by the other port, or has been, and was
+        never linked, has said nothing yet.
+        """
+        session = self._endpoint.sessions.get(name)
+        if session is None or self._directory.is_client(name):
+            return session is not None
+        return name not in self._links and (session.last > 0 or session.received > 0)
 
 
 def next_neighbours(message: Message, own: Node) -> set[Node]:
