@@ -131,8 +131,8 @@ class Crashes:
         self._guests: list[str] = []
 
     async def at(self, point: Point) -> None:
-        tree = await self._whole()
-        found = await self._machines.settled_survey()
+        found = await self._machines.until_whole()
+        tree = found.topology()
         match point.family:
             case "replication":
                 await self._during(point, found, Operation([self._rng.choice(tree.brokers)], self._nothing))
