@@ -194,8 +194,11 @@ class Crashes:
     async def _fill(self, point: Point, found: Survey, broker: str) -> None:
         """A copy is lost; whoever is to become one instead is lost, too, before it is one."""
         home, copy = self._home(found, broker), self._machines.copy_of(found, broker)
-        others = [machine for machine in self._machines.all if machine not in (home, copy)]
-        others = [machine for machine in others if self._may_be_lost_with(found, copy, machine)]
+        lost = [copy]  # two may come to the message before the others are told that it is over
+        for machine in [each for each in self._machines.all if each not in (home, copy)]:
+            if all(self._may_be_lost_with(found, each, machine) for each in lost):
+                lost.append(machine)
+        others = lost[1:]
         if not others:
             self._note(point, is_hit=False)
             return

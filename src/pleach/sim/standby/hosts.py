@@ -217,7 +217,10 @@ class Host:
         member = self.members.get(broker)
         if not self.is_up or member is None or not member.is_primary or broker in self.running:
             return
-        base = self.disk.copies[broker]
+        base = self.disk.copies.get(broker)
+        if base is None:  # its broker has left, and it has forgotten all but what others have told it again
+            member.cannot_lead()
+            return
         running = self.running[broker] = self._standbys.open(broker, self, base)
         self._starting.add(broker)
         self.carry_out(member, member.lead(base, running.run))
