@@ -34,6 +34,18 @@ DOORS = {"broker": ("client", "peer", "admin"), "standby": ("peer", "admin")}  #
 
 
 @dataclass
+class Everywhere(Directory):
+    """An operator's, who asks at machines, too: all brokers may have run on the one that was lost."""
+
+    machines: Machines
+
+    async def refresh(self) -> None:
+        found = Directory.of(await self.machines.survey())
+        self.admin.update(found.admin)
+        self.peer.update(found.peer)
+
+
+@dataclass
 class Machine:
     live: LiveMachine
     host: str  # its address, without a port
@@ -137,8 +149,10 @@ class Machines:
         return found
 
     async def apply(self, plan: Plan) -> PlanOutcome:
-        """Carry out a plan while brokers may be promoted elsewhere."""
-        return await apply_plan(plan, Directory.of(await self.survey()), seconds_max=STEP_SECONDS_MAX)
+        """Carry out a plan while brokers may be promoted elsewhere, perhaps all that the operator knows of."""
+        directory = Everywhere({}, {}, self)
+        await directory.refresh()
+        return await apply_plan(plan, directory, seconds_max=STEP_SECONDS_MAX)
 
     def machine_of(self, address: str) -> str:
         """The machine that has this address; empty if it is gone."""
