@@ -114,7 +114,7 @@ class Leaving(Feature):
             self._left_at = now
             log.info("removed from the tree; this process ends once %s has confirmed it", self._left)
         is_all_said = not any(map(self._is_here, self._endpoint.upkeep.links)) or now - self._left_at > END_SECONDS_MAX
-        if is_all_said and not self._unconfirmed(self._left):
+        if is_all_said and self.is_known:
             self._on_end(
                 f"{self._gate.name} is out of the tree, and its clients are served elsewhere: this process ends"
             )
