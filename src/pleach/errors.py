@@ -1,18 +1,22 @@
 """All exceptions that Pleach raises on purpose.
 
 The text of an error names what is wrong, where, and what would be right. `PleachError` is the base of all of them; the
-command line prints it as one line on stderr and exits with code 2.
+command line prints it as one line on stderr and exits with its code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
+EXIT_UNUSABLE, EXIT_OUTDATED = 2, 74  # exit codes of the command line
 PART_SHOWN_MAX = 8  # brokers that are named in one text
 
 
 class PleachError(Exception):
     """Base of all errors that are raised on purpose."""
+
+    exit_code: ClassVar[int] = EXIT_UNUSABLE
 
 
 class InvalidInputError(PleachError):
@@ -66,6 +70,16 @@ class JoinError(InvalidInputError):
 
     def __init__(self, name: str, reason: str, remedy: str) -> None:
         super().__init__(f"{name} cannot join the ring: {reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+class FoundingError(InvalidInputError):
+    """The files of a new network cannot be written: what was given or where, the reason, and the remedy."""
+
+    def __init__(self, what: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{what}: {reason}; {remedy}")
+        self.what = what
         self.reason = reason
         self.remedy = remedy
 
@@ -238,6 +252,16 @@ class StoreDamagedError(StoreError):
         self.table = table
         self.row = row
         self.reason = reason
+
+
+class OutdatedStoreError(StoreError):
+    """A data directory that was put back from an old copy: neighbours know what it has forgotten."""
+
+    exit_code = EXIT_OUTDATED
+
+    def __init__(self, directory: object, reason: str) -> None:
+        remedy = "Put back the latest one if there is one; else move it away, and start an empty one with --replace"
+        super().__init__(f"{directory} is an old copy: {reason}. {remedy} (docs/how-to/troubleshooting.md)")
 
 
 class StoreFullError(StoreError):

@@ -12,14 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from pleach.core.messages import Close, Deliver, Forward, Install, Left, MoveCommit, Published, Resume
+from pleach.core.messages import (
+    Advertised,
+    Close,
+    Deliver,
+    Forward,
+    Install,
+    Installed,
+    Left,
+    MoveCommit,
+    Published,
+    Resume,
+    Subscribed,
+    Unsubscribed,
+)
 from pleach.core.standby.leadership import Leadership
 from pleach.core.standby.views import View
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.model import Ordering, Routing
+from pleach.scenario.model import Routing
 from pleach.sim.standby.hosts import Host
+from support.everything.covering import allowed_pairs, rows
 from support.everything.draw import case_of, features_of
-from support.everything.features import EXCLUDED, Feature, possible_pairs
+from support.everything.features import OF_MOVES, REFUSED, Feature, why_not
 from support.everything.files import case_text, read_case, scenario_text, write_case
 from support.everything.judgement import judge_case, probes
 from support.everything.plants import OTHERS, SPOILT, losing
@@ -54,16 +68,25 @@ def test_all_holds_of_cases_in_which_a_fault_was_found(file):
 
 
 @pytest.mark.parametrize("standby", [False, True])
-def test_every_pair_of_features_occurs_that_the_network_does_not_refuse(standby):
-    met = Counter[frozenset[str]]()
-    for seed in range(SEEDS_OF_PAIRS):
-        met.update(map(frozenset, combinations(features_of(seed, standby=standby).names, 2)))
-    values = [*map(str, Routing), *(f"order-{ordering}" for ordering in Ordering), *(["copies-3"] if standby else [])]
-    wanted = {frozenset(map(str, pair)) for pair in possible_pairs(standby=standby)}
-    features = {feature for pair in possible_pairs(standby=standby) for feature in pair}
-    wanted |= {frozenset((str(feature), value)) for feature in features for value in values}
-    assert wanted <= met.keys()
-    assert not {frozenset(map(str, pair)) for pair in EXCLUDED} & met.keys()
+@pytest.mark.parametrize("first", [0, 17, 12_345])
+def test_any_so_many_seeds_in_a_row_have_every_pair_of_features_that_is_not_refused(standby, first):
+    met = Counter[frozenset[Feature]]()
+    for seed in range(first, first + len(rows(standby=standby))):
+        met.update(map(frozenset, combinations(features_of(seed, standby=standby).on, 2)))
+    assert met.keys() >= set(allowed_pairs(standby=standby))
+    assert not [pair for pair in met if why_not(pair)]
+
+
+def test_forty_seeds_in_a_row_are_enough():
+    assert len(rows(standby=False)) <= 40
+    assert len(rows(standby=True)) <= 40
+
+
+def test_a_pair_is_refused_with_a_reason_or_occurs_with_standbys_or_without():
+    occur = {*allowed_pairs(standby=False), *allowed_pairs(standby=True)}
+    for pair in map(frozenset, combinations(Feature, 2)):
+        assert (pair in occur) != bool(why_not(pair)), pair
+    assert all(why_not(pair) for pair in REFUSED)
 
 
 def test_a_case_is_small_and_a_function_of_its_seed():
@@ -97,6 +120,10 @@ def _is_prone(features):
         (Deliver, Feature.JITTER),
         (Published, Feature.JITTER),
         (Install, Feature.UNREST),
+        (Installed, Feature.UNREST),
+        (Subscribed, Feature.UNREST),
+        (Unsubscribed, Feature.UNREST),
+        (Advertised, Feature.CHANGING_ADVERTISEMENTS),
         (Close, Feature.SWAPS),
         (Left, Feature.LEAVES),
         (MoveCommit, Feature.MOVES),
@@ -166,7 +193,7 @@ def test_a_failing_case_is_cut_down_to_less_that_still_fails():
     def judge(case):
         return judge_case(case, losing(MoveCommit))
 
-    seeds = (seed for seed in range(100) if Feature.MOVES in features_of(seed))
+    seeds = (seed for seed in range(100) if features_of(seed).any(*OF_MOVES))
     case = next(case for seed in seeds if judge(case := case_of(seed)).flaws)
     less = shrunk(case, judge=judge)
     assert judge(less).faults.keys() & judge(case).faults.keys()

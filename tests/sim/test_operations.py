@@ -7,7 +7,7 @@ from pleach.scenario.load import parse_scenario
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.operations import OperationContext, SimOperations
-from pleach.sim.run import run_scenario
+from pleach.sim.run import ScenarioRun, run_scenario
 from pleach.sim.simulator import Simulator
 from pleach.trace import judge
 from support.sim.toy_swap import PATIENCE_SECONDS, ToyBroker
@@ -16,6 +16,39 @@ from support.thorough import FACTOR
 CHAIN = [("a", "b"), ("b", "c")]
 SCENARIO = Scenario(name="s", routing=Routing.SIMPLE, links=tuple(CHAIN), duration=1.0)
 SWAP = Swap(at=0.0, brokers=("a", "b", "c"))
+
+
+AGAIN = """
+name = "again"
+routing = "simple"
+root = "a"
+links = [["a", "b"], ["b", "c"], ["c", "d"], ["a", "e"]]
+duration = 20.0
+latency = {{ default = 0.001 }}
+{more}
+
+[[clients]]
+id = "s"
+broker = "a"
+subscribe = ["x = 1"]
+
+[[clients]]
+id = "p"
+broker = "c"
+publish = {{ every = 0.05, from = 2.0, until = 18.0, attributes = {{ x = 1 }} }}
+
+[[steps]]
+at = 4.0
+do = "remove_broker"
+broker = "d"
+
+[[steps]]
+at = 10.0
+do = "add_broker"
+broker = "d"
+to = "a"
+"""
+COLOURED = '[stabilise]\nkind = "coloured"\nrefresh = 0.1\nperiod = 0.6\nheight = 4\ndelay = [0.0, 0.01]'
 
 
 class World:
@@ -45,6 +78,8 @@ class World:
             scenario=SCENARIO,
             refuse=lambda step, reason: self.refusals.append((step, reason)),
             note=lambda node, detail: self.notes.append((self.sim.now, node, detail)),
+            begins=lambda disturbance: None,
+            ends=lambda disturbance: None,
         )
         self.operations = SimOperations(around)
         self.sim.on_concluded = lambda _at, node, end: self.operations.concluded(node, end)
@@ -124,6 +159,28 @@ def test_brokers_come_and_go_with_their_operations():
     world.operations.start(RemoveBroker(at=1.0, broker="a"))
     world.sim.drain()
     assert list(world.brokers) == ["b", "c", "d"]
+
+
+def test_a_broker_that_is_still_there_is_not_brought_in_again():
+    """A fresh one would take its place under everybody's feet."""
+    world = World()
+    former = world.brokers["a"]
+    step = AddBroker(at=0.0, broker="a", to="c")
+    world.operations.start(step)
+    assert world.brokers["a"] is former
+    assert world.refusals == [(step, "broker a is still there")]
+
+
+@pytest.mark.parametrize("more", ["", "[standby]\nafter = 0.5", COLOURED])
+def test_a_broker_that_has_left_joins_again_without_its_former_neighbours(more):
+    """It is started anew: what the scenario's first tree had of it is over."""
+    run = ScenarioRun(parse_scenario(AGAIN.format(more=more), "test"), 1)
+    result = run.finish()
+    assert not result.refusals
+    assert sorted(run.brokers["d"].router.neighbours) == ["a"]
+    verdict = judge(result.records)
+    assert verdict.counts.deliveries > 100
+    assert verdict.clean
 
 
 def test_an_exchange_is_a_plan_whose_operations_are_named_after_it():

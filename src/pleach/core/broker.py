@@ -39,6 +39,7 @@ from pleach.core.messages import (
     unpack,
 )
 from pleach.core.messages.runs import Run
+from pleach.core.overlay.abandonment import Abandonment, OpenOperation
 from pleach.core.overlay.context import BrokerContext, RouterMaker
 from pleach.core.overlay.permits import Permits
 from pleach.core.overlay.remote_requests import RemoteRequests
@@ -92,7 +93,7 @@ class Broker:
         self._remote_requests = RemoteRequests(self._context)
         self.hosting = self._context.component_host = Hosting(self._context, components)
         self._residents = self.hosting.here
-        always = (self._remote_requests, self.hosting, Permits(self._context))
+        always = (self._remote_requests, self.hosting, Permits(self._context), Abandonment(self._context))
         made: list[ProtocolMachine] = [*always, *(make(self._context) for make in machines)]
         self._machines = {machine.name: machine for machine in made}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
@@ -197,6 +198,7 @@ class Broker:
         if self.seam.is_idle and message.__class__ is not Marked:
             return self._route(sender, message)  # type: ignore[arg-type]
         effects: Sequence[Effect] = ()
+        message = self.seam.unmarked(sender, message)
         match self.seam.arrive(sender, message):
             case Pass(name, passed, first):
                 effects = [*first, *self.seam.leave(sender, message, self._route(name, passed))]
@@ -225,6 +227,11 @@ class Broker:
         """The operation that this broker is locked for; empty where it is free."""
         return self._locked_for()
 
+    @property
+    def open_operations(self) -> list[OpenOperation]:
+        """Those that it takes part in, or has put off."""
+        return [each for protocol in self._context.abandonable for each in protocol.open_operations]
+
     def _locked_for(self) -> str:
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
@@ -242,6 +249,8 @@ class Broker:
         self._join_seam()
         if handled.forsaken is not None:
             self.seam.forsake(*handled.forsaken)
+            if handled.untouched:
+                self.seam.spare_copies(handled.forsaken[0])
         effects = list(handled.effects)
         for link in handled.discarded:
             self.seam.discard(link)

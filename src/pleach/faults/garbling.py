@@ -1,10 +1,14 @@
-"""Damage to the messages in flight on one direction of a link: lost, altered, duplicated, or forged."""
+"""Damage to the messages in flight on one direction of a link: lost, altered, duplicated, or forged.
+
+Those of protocols under way, by which brokers change their tree and clients move, stay as they are, like the state of
+such a protocol (damage.py): no renewal would bring them again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from msgspec.structs import replace
 
@@ -16,6 +20,8 @@ from pleach.core.messages import (
     Along,
     Anew,
     Census,
+    ClientReply,
+    ClientRequest,
     Coloured,
     ColourStage,
     Deliver,
@@ -47,18 +53,33 @@ from pleach.faults.damage import Hand
 GHOST_INCARNATION = 2**31  # beyond any real client
 EVIDENCE_MADE_UP = 0.4  # share of forged messages between brokers where rounds wait for evidence
 GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
-
+DAMAGEABLE: frozenset[type[Message]] = frozenset(
+    {
+        *(*get_args(PubSub), *get_args(ClientRequest), *get_args(ClientReply)),
+        *(Along, InTable, Switch, Anew, Muster, Whole),
+        *(Coloured, Recolour, RecolourAck, Census, JoinTree, Welcome),
+    }
+)
 
 Ghost: TypeAlias = Callable[[Node, Node, Hand], Message]
 
 
-def garbled(messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand, ghosts: Ghost) -> list[Message]:
-    """`hand.clients`: those of the two ends that are clients. `ghosts`: makes forged messages."""
+def garbled(
+    messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand, ghosts: Ghost, *, forges: bool = True
+) -> list[Message]:
+    """`hand.clients`: those of the two ends that are clients. `ghosts`: makes messages, where the fault `forges` any.
+
+    Nothing is forged behind a message of a protocol: it may be the last one of its link.
+    """
+    known = next((i for i, message in enumerate(messages) if type(message) not in DAMAGEABLE), len(messages))
     passed: list[Message] = []
-    for message in messages:
+    for message in messages[:known]:
         passed += _struck(message, hand) if hand.strikes else [message]
-    for _ in hand.some():
+    for _ in hand.some() if forges else ():
         passed.insert(hand.stream.randint(0, len(passed)), ghosts(sender, receiver, hand))
+    for message in messages[known:]:
+        is_struck = hand.strikes and type(message) in DAMAGEABLE
+        passed += _struck(message, hand) if is_struck else [message]
     return passed
 
 

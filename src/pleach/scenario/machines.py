@@ -48,6 +48,9 @@ class BrokerTree:
     parent: dict[Node, Node | None]
 
 
+OUTSIDE = BrokerTree({}, {})  # the tree as a broker knows it that joins later, or again
+
+
 def tree_of(scenario: Scenario, root: Node = "") -> BrokerTree:
     """With the scenario's root, or another one."""
     neighbours: dict[Node, list[Node]] = {broker: [] for broker in scenario.brokers}

@@ -11,6 +11,7 @@ from pleach.core.stabilise.lease_bounds import Delays, check, flight, period_min
 from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.rebuild_bounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
 from pleach.errors import ColouringError, LeaseError
+from pleach.scenario.mending import Mending
 from pleach.scenario.model import Ordering, Scenario, Stabilise, Stabiliser
 from pleach.scenario.positions import FlawError
 from pleach.scenario.read import instead
@@ -123,9 +124,14 @@ def flight_of(scenario: Scenario) -> float:
     return flight(delays_of(scenario))
 
 
-def fault_detail(scenario: Scenario, fault: str, *, lasts: float = 0.0) -> str:
-    """The detail of a state fault in the trace: for how long the oracle suspends its checks."""
-    return f"{fault} stabilises={lasts + stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
+def fault_detail(scenario: Scenario, fault: str) -> str:
+    """The detail of a fault that damages state where nothing else disturbs the network until it has mended."""
+    return Mending(stabilisation_of(scenario), flight_of(scenario)).struck(fault, 0.0)
+
+
+def mending_of(scenario: Scenario) -> Mending | None:
+    """None where nothing mends."""
+    return Mending(stabilisation_of(scenario), flight_of(scenario)) if scenario.stabilise else None
 
 
 def _diameter(scenario: Scenario) -> int:

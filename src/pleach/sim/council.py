@@ -23,6 +23,7 @@ from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
 
 ROUND: Final = "council:round"
+NAME: Final = "ci-"  # operations that councils ask for are named so
 TICKS_PER_ROUND = 4
 
 
@@ -119,7 +120,7 @@ class SimCouncils:
             scenario.improve,
             now=now,
             where=circumstances_of(scenario),
-            fresh_name=lambda: f"ci-{next(self._numbers)}",
+            fresh_name=lambda: f"{NAME}{next(self._numbers)}",
         )
         return BrokerWithCouncil(broker, councillor, ground, scenario.improve.every)
 

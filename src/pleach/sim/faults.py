@@ -15,8 +15,10 @@ from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
 from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilise_settings import fault_detail, is_coloured
+from pleach.scenario.stabilise_settings import is_coloured, mending_of
 from pleach.trace import NETWORK, RecordKind
+
+NUMBERED = "with [standby] the messages of a link are numbered, and one that is damaged is sent again; corrupt a broker"
 
 if TYPE_CHECKING:
     from pleach.sim.run import ScenarioRun
@@ -29,6 +31,7 @@ class SimStateFaults:
         self._filters = _filters(run.scenario)
         self._trees = _trees(run.scenario)
         self._is_coloured = is_coloured(run.scenario)
+        self._mending = mending_of(run.scenario)
         self._parts = [*(COLOURED_PARTS if self._is_coloured else PARTS)]
 
     def strike(self, step: steps.Corrupt | steps.Garble) -> None:
@@ -45,6 +48,8 @@ class SimStateFaults:
         if run.scenario.stabilise is None:
             return "this network does not find back by itself; give it [stabilise]"
         match step:
+            case steps.Garble() if run.standbys:
+                return NUMBERED
             case steps.Garble(link=ends):
                 return "" if run.sim.has_link(*ends) else f"there is no link {ends[0]}-{ends[1]}"
             case steps.Corrupt(what=what) if what not in self._parts:
@@ -55,7 +60,7 @@ class SimStateFaults:
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
-        run.record(RecordKind.FAULT, step.broker, detail=fault_detail(run.scenario, f"corrupt {step.what}"))
+        run.record(RecordKind.FAULT, step.broker, detail=self.struck(f"corrupt {step.what}"))
         hand = self._hand(step.broker, step.share)
         strike = damaged_coloured if self._is_coloured else damaged
         broker.restore(strike(broker.capture(), step.what, hand))
@@ -66,20 +71,68 @@ class SimStateFaults:
 
     def _garble(self, step: steps.Garble) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=fault_detail(run.scenario, "garble"))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self.struck("garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
             hand = self._hand_for(step.share, step.link, ends)
             ghosts = coloured_ghost if self._is_coloured else ghost
-            messages = garbled(run.sim.take_from_link(link), link.sender, link.receiver, hand, ghosts)
+            on_link = run.sim.take_from_link(link)
+            forges = self._is_coloured or self._is_open(link.sender, link.receiver)
+            messages = garbled(on_link, link.sender, link.receiver, hand, ghosts, forges=forges)
             run.sim.resend(link, messages)
 
-    def outage(self, fault: str) -> str:
-        """The detail of an outage; in a coloured network it is repaired as a state fault is."""
-        return fault_detail(self._run.scenario, fault) if self._is_coloured else fault
+    def _is_open(self, *ends: Node) -> bool:
+        """Whether both ends have the link, and neither is changing the tree: it may be about to be opened, or closed.
+
+        What is forged behind the last message of a link is damage to a protocol under way (faults/garbling.py).
+        """
+        changing = [end for end in ends if end in self._run.brokers and self._run.brokers[end].operation]
+        return not changing and all(self._has_link(end, other) for end, other in (ends, ends[::-1]))
+
+    def _has_link(self, end: Node, other: Node) -> bool:
+        clients, brokers = self._run.clients, self._run.brokers
+        if end in clients:
+            return clients[end].broker == other
+        if other in clients:  # who is sent elsewhere does not know it yet
+            return self._run.sim.may_send(end, other)
+        return end in brokers and other in brokers[end].router.neighbours
+
+    # What the trace says of the time to mend ------------------------------------------------------------------
+
+    def struck(self, fault: str) -> str:
+        """The detail of a fault that damages state."""
+        return self._mending.struck(fault, self._run.sim.now) if self._mending else fault
+
+    def outage(self, fault: str, disturbance: str = "") -> str:
+        """The detail of an outage, which keeps tables from being mended; a coloured network repairs it as well."""
+        if self._is_coloured:
+            return self.struck(fault)
+        if self._mending and disturbance:
+            self._mending.begins(disturbance, self._run.sim.now)
+        return fault
+
+    def outage_over(self, end: str, disturbance: str) -> str:
+        """The detail of the end of an outage."""
+        if self._is_coloured:
+            return self.struck(end)
+        return end + (self._mending.ends(disturbance, self._run.sim.now) if self._mending else "")
+
+    def begins(self, disturbance: str) -> None:
+        """What is no fault, but keeps tables from being mended: an operation, or a broker that moves."""
+        if self._mending and not self._is_coloured:
+            self._mending.begins(disturbance, self._run.sim.now)
+
+    def ends(self, disturbance: str) -> None:
+        """A record of its own says so, where something is being mended."""
+        if self._mending is None or self._is_coloured:
+            return
+        if since := self._mending.ends(disturbance, self._run.sim.now):
+            self._run.record(RecordKind.FAULT, NETWORK, detail=f"end of {disturbance}{since}")
 
     def _hand(self, broker: Node, share: float) -> Hand:
-        clients = [name for name, client in self._run.clients.items() if client.broker == broker]
+        sim = self._run.sim
+        at_home = [name for name, client in self._run.clients.items() if client.broker == broker]
+        clients = [name for name in at_home if sim.may_send(broker, name)]  # not those that it has just sent elsewhere
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
         return self._hand_for(share, nodes, clients)
 

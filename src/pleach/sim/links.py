@@ -92,9 +92,13 @@ class Links:
         """Both directions, that from `a` first; empty if there was no such link."""
         return [self._all[a, b], self._all[b, a]] if (a, b) in self._all else []
 
+    def leads(self, sender: Node, receiver: Node) -> bool:
+        """In this direction."""
+        return receiver in self.out.get(sender, ())
+
     def is_open(self, a: Node, b: Node) -> bool:
         """In one direction at least."""
-        return b in self.out.get(a, ()) or a in self.out.get(b, ())
+        return self.leads(a, b) or self.leads(b, a)
 
     # Faults --------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ class OperationContext:
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
     note: Callable[[Node, str], None]  # for the trace: where, and what
+    begins: Callable[[str], None]  # what keeps damaged tables from being mended
+    ends: Callable[[str], None]
 
 
 class SimOperation(NamedTuple):
@@ -78,6 +80,9 @@ class SimOperations:
         if isinstance(step, steps.AddBroker):
             if step.to not in self._context.brokers:
                 self._context.refuse(step, f"there is no broker {step.to}")
+                return
+            if step.broker in self._context.brokers:  # its removal is not over, or was refused
+                self._context.refuse(step, f"broker {step.broker} is still there")
                 return
             self._context.bring_in(step.broker)
         if is_coloured(self._context.scenario):
@@ -127,6 +132,7 @@ class SimOperations:
         context, broker = self._context, operation.broker
         context.note(broker, f"operation {operation.name}: {described(operation.request)}")
         self._under_way[operation.name] = operation
+        context.begins(f"operation {operation.name}")
         if broker not in context.brokers:
             self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
             return
@@ -149,10 +155,14 @@ class SimOperations:
         self._go_on(step, PlanRun(plan, name))
 
     def _planned(self, step: steps.Exchange | steps.RemoveBroker) -> Plan:
-        brokers = self._context.brokers
-        links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
-        topology = Topology.of(links, brokers)
-        return planned(step, topology, self._context.scenario)
+        return planned(step, self.topology(), self._context.scenario)
+
+    def topology(self) -> Topology:
+        """Of the brokers that are in the tree: one that is joining is not. Raises TopologyError while links change."""
+        joining = {each.broker for each in self._under_way.values() if isinstance(each.request, RequestAdd)}
+        brokers = {name: broker for name, broker in self._context.brokers.items() if name not in joining}
+        links = [(a, b) for a in brokers for b in brokers[a].router.neighbours if a < b and b in brokers]
+        return Topology.of(links, brokers)
 
     def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
         """Start all operations that may start now. The protocol itself asks busy brokers again."""
@@ -176,6 +186,7 @@ class SimOperations:
         if end.operation in self._given_up:
             return
         context.note(node, f"operation {end.operation}: {end.refusal or 'done'}")
+        context.ends(f"operation {end.operation}")
         operation = self._under_way.pop(end.operation, None)
         if operation is None:
             return
@@ -184,7 +195,7 @@ class SimOperations:
                 del context.brokers[broker]
                 self._left(broker)
             case RequestAdd() if end.refusal:
-                del context.brokers[operation.broker]
+                context.brokers.pop(operation.broker, None)  # it may have left meanwhile
         if operation.plan is not None:
             self._go_on(operation.step, _updated(operation.plan, end))
         elif end.refusal:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from pleach.core.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.machines import make_machine, tree_of
-from pleach.scenario.stabilise_settings import fault_detail
 from pleach.sim.links import SimLink
 from pleach.trace import NETWORK, RecordKind
 
@@ -53,8 +52,7 @@ class SimOutages:
         if not sim.has_link(*ends):
             run.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        detail = run.faults.outage(str(type(step).__struct_config__.tag))
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=detail)
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=self.told_of_link(step, ends))
         match step:
             case steps.Cut():
                 sim.cut(*ends)
@@ -63,6 +61,17 @@ class SimOutages:
             case steps.Slow(latency=latency):
                 for link in sim.links_between(*ends):
                     link.set_latency((latency.low, latency.high))
+
+    def told_of_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> str:
+        """The detail of the record."""
+        faults, name = self._run.faults, f"cut {'-'.join(sorted(ends))}"
+        match step:
+            case steps.Cut():
+                return faults.outage("cut", name)
+            case steps.Heal():
+                return faults.outage_over("heal", name)
+            case steps.Slow():
+                return faults.outage("slow")
 
     def take_partition(self, step: steps.Partition) -> None:
         """Of the links that there are now; a link that comes later is not cut."""
@@ -77,13 +86,14 @@ class SimOutages:
             for link in run.sim.links_between(a, b)[: 1 if step.one_way else 2]
         ]
         detail = f"partition {step.told}"
-        run.record(RecordKind.FAULT, NETWORK, detail=run.faults.outage(detail))
+        run.record(RecordKind.FAULT, NETWORK, detail=run.faults.outage(detail, detail))
         for link in links:
             run.sim.block(link)
         run.sim.at(run.sim.now + step.seconds, partial(self._end_partition, step, links))
 
     def _end_partition(self, step: steps.Partition, links: Sequence[SimLink]) -> None:
-        self._run.record(RecordKind.FAULT, NETWORK, detail=f"end of partition {step.told}")
+        detail = self._run.faults.outage_over(f"end of partition {step.told}", f"partition {step.told}")
+        self._run.record(RecordKind.FAULT, NETWORK, detail=detail)
         for link in links:
             if link.blocked:  # else it was closed and opened anew meanwhile
                 self._run.sim.unblock(link)
@@ -112,7 +122,7 @@ class SimOutages:
 
     def crash(self, broker: Node) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, broker, detail=run.faults.outage("crash"))
+        run.record(RecordKind.FAULT, broker, detail=run.faults.outage("crash", f"crash {broker}"))
         self.disks[broker] = run.brokers[broker].capture()
         run.sim.crash(broker)
 
@@ -126,9 +136,9 @@ class SimOutages:
     def restart(self, step: steps.Restart) -> None:
         run, broker, disk = self._run, step.broker, self.disks.pop(step.broker)
         if step.state_from is None:
-            run.record(RecordKind.FAULT, broker, detail=run.faults.outage("restart"))
+            run.record(RecordKind.FAULT, broker, detail=run.faults.outage_over("restart", f"crash {broker}"))
         else:
-            detail = fault_detail(run.scenario, f"restart state_from={step.state_from:g}")
+            detail = run.faults.struck(f"restart state_from={step.state_from:g}")
             run.record(RecordKind.FAULT, broker, detail=detail)
             disk = self._backups[broker, step.state_from]
         fresh = make_machine(run.scenario, tree_of(run.scenario), broker)

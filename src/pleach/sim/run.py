@@ -22,7 +22,7 @@ from pleach.scenario.clients import (
     publications,
     subscription_names,
 )
-from pleach.scenario.machines import make_clients, make_machine, make_machines, tree_of
+from pleach.scenario.machines import OUTSIDE, make_clients, make_machine, make_machines
 from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.stabilise_settings import is_coloured
 from pleach.sim.council import SimCouncils
@@ -98,8 +98,8 @@ class ScenarioRun:
         self.clients: dict[Node, ClientMachine] = make_clients(scenario)
         self.standbys = Standbys(self, self.sim) if isinstance(self.sim, StandbySimulator) else None
         self.outages = StandbyOutages(self, self.standbys) if self.standbys else SimOutages(self)
-        self.operations = SimOperations(self._operation_context())
         self.faults = SimStateFaults(self)
+        self.operations = SimOperations(self._operation_context())
         self.councils = SimCouncils(self.sim, scenario) if scenario.improve else None
         self._watch = watch
         self._clients = SimClients(self.sim, scenario, self.stream, self.clients)
@@ -124,7 +124,7 @@ class ScenarioRun:
     def finish(self) -> SimResult:
         self.sim.run()
         self._wait_for_recolouring()
-        quiet = self._drain()
+        quiet = self.drain()
         for operation in self.operations.under_way:
             self.refuse(operation.step, "it has not come to an end")
         return SimResult(
@@ -185,7 +185,7 @@ class ScenarioRun:
 
     def _bring_in(self, name: Node) -> None:
         """Start a broker that joins later."""
-        fresh = self.brokers[name] = make_machine(self.scenario, tree_of(self.scenario), name)
+        fresh = self.brokers[name] = make_machine(self.scenario, OUTSIDE, name)
         if self.standbys:
             self.standbys.found(name)
             return
@@ -205,6 +205,8 @@ class ScenarioRun:
             scenario=self.scenario,
             refuse=self.refuse,
             note=lambda node, detail: self.record(RecordKind.STATE, node, detail=detail),
+            begins=self.faults.begins,
+            ends=self.faults.ends,
         )
 
     def _plan(self) -> None:
@@ -235,7 +237,7 @@ class ScenarioRun:
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self.outages.change_link(step, link)
             case steps.Drain():
-                self._drain()
+                self.drain()
             case steps.Corrupt() | steps.Garble():
                 self.faults.strike(step)
             case steps.MoveClient(client=client):
@@ -252,7 +254,8 @@ class ScenarioRun:
         """Deferred: the consequences of an end must not come between the effects among which it stands."""
         self.sim.soon(partial(self.operations.concluded, node, end))
 
-    def _drain(self) -> bool:
+    def drain(self) -> bool:
+        """Run until all is quiet, and record that; False if it does not become so."""
         quiet = self.sim.drain() and not self.operations.under_way and not self._is_holding
         if quiet:
             self.record(RecordKind.DRAIN, NETWORK)

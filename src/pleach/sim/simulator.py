@@ -95,6 +95,9 @@ class Simulator:
             return True
         return any(item[2] in between for item in self._network)
 
+    def may_send(self, sender: Node, receiver: Node) -> bool:
+        return self._links.leads(sender, receiver)
+
     def _is_awaited(self, link: SimLink) -> bool:
         """Whether a message has arrived over a link and is not handled yet."""
         return link.receiver in self._queues and self._queues[link.receiver].has_waiting(link)

@@ -30,8 +30,21 @@ class Candidates:
         self._by_pivot: dict[Pivot, list[tuple[str, Filter]]] = defaultdict(list)
         self._known: dict[str, frozenset[str]] = {}  # by attributes
         self._answers: dict[frozenset[str], frozenset[str]] = {}  # one copy of each
+        self._texts: set[str] = set()
         for text in sorted(set(texts)):
-            self._enter(text, _parsed(text))
+            self.add(text)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, text: str) -> bool:
+        """False: it was known. Answers to earlier questions did not regard a new one."""
+        if text in self._texts:
+            return False
+        self._enter(text, _parsed(text))
+        self._texts.add(text)
+        self._known.clear()
+        return True
 
     def matching(self, attributes: str) -> frozenset[str]:
         """The texts of the filters that match an event with these attributes (as JSON)."""

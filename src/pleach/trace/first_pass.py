@@ -13,7 +13,7 @@ from pleach.trace.records import Record, RecordKind
 from pleach.trace.verdict import Ordering
 
 KINDS = frozenset(RecordKind)
-SETTING = re.compile(r"\b(stabilises|flight|ordering)=([^\s,;]*)")
+SETTING = re.compile(r"\b(stabilises|flight|since|ordering)=([^\s,;]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Suspension:
     """A fault that corrupts state: nothing that falls into [start, end] is judged.
 
     `flight` is the longest time that an accepted event may be in flight: events accepted at most that long before the
-    fault, or later, may be lost in it.
+    fault, or later, may be lost in it. The end of a disturbance that has kept the network from mending says since when.
     """
 
     start: float
@@ -110,7 +110,8 @@ def _suspension(record: Record) -> Iterator[Suspension]:
     settings = dict(SETTING.findall(record.detail))
     if "stabilises" in settings:
         lasts = _seconds(record, settings["stabilises"])
-        yield Suspension(record.at, record.at + lasts, _seconds(record, settings.get("flight", "0")))
+        since = _seconds(record, settings["since"]) if "since" in settings else record.at
+        yield Suspension(min(since, record.at), record.at + lasts, _seconds(record, settings.get("flight", "0")))
 
 
 def _seconds(record: Record, text: str) -> float:

@@ -61,15 +61,16 @@ def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> 
     run = records[0].run if records else ""
     try:
         known = survey(records)
-        oracle = _Oracle(known, promised or known.ordering or Ordering.CAUSAL)
-        oracle.read(records)
+        oracle = OraclePass(known, promised or known.ordering or Ordering.CAUSAL)
+        for index, record in enumerate(records):
+            oracle.read(index, record)
     except InvalidInputError as error:
         return Verdict(run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records)))
     return oracle.verdict(len(records))
 
 
-class _Oracle:
-    """One pass over the records. `_found` is in the order in which the violations show."""
+class OraclePass:
+    """One pass over the records, one after the other (also online.py). `found`: in the order in which they show."""
 
     def __init__(self, known: FirstPass, ordering: Ordering) -> None:
         self._known = known
@@ -95,11 +96,10 @@ class _Oracle:
             RecordKind.DRAIN: self._drain,
         }
 
-    def read(self, records: Sequence[Record]) -> None:
-        for index, record in enumerate(records):
-            handle = self._on.get(record.kind)
-            if handle is not None:
-                handle(index, record)
+    def read(self, index: int, record: Record) -> None:
+        handle = self._on.get(record.kind)
+        if handle is not None:
+            handle(index, record)
 
     def verdict(self, records: int) -> Verdict:
         tolerated = self._ordering.tolerates
@@ -268,17 +268,19 @@ class _Oracle:
             for publication in self._attempts:
                 self._find_lost(publication)
 
-    def _find_lost(self, publication: PublishedEvent) -> None:
-        if publication.accepted is None or not publication.owed:
-            return
+    def _missed(self, publication: PublishedEvent) -> dict[str, str]:
+        """The clients that it is owed to and that have not got it, each with the reason why it is owed."""
         missed: dict[str, str] = {}
-        for taken in publication.owed:
-            if taken.client not in publication.got:
-                missed[taken.client] = missed.get(taken.client) or self._why_lost(publication, taken)
+        if publication.accepted is not None:
+            for taken in publication.owed:
+                if taken.client not in publication.got:
+                    missed[taken.client] = missed.get(taken.client) or self._why_lost(publication, taken)
+        return {client: reason for client, reason in missed.items() if reason}
+
+    def _find_lost(self, publication: PublishedEvent) -> None:
         lost = [
             Violation(Rule.LOST, client, publication.event, reason, publication.index, publication.at)
-            for client, reason in missed.items()
-            if reason
+            for client, reason in self._missed(publication).items()
         ]
         if lost and any(s.may_lose(publication.at, publication.accepted_at) for s in self._known.suspensions):
             self._set_aside += len(lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from pleach.core.effects import Observe, Observed
 from pleach.core.messages import Message, Node, encode
@@ -14,12 +15,20 @@ KINDS = {observed: RecordKind(observed.value) for observed in Observed}
 class Recorder:
     """Numbers each node's records from 1 in order of arrival and keeps all in the order in which they came.
 
-    `kinds` says what to keep (None: everything). A driver asks `wants` before it prepares something costly.
+    `kinds` says what to keep (None: everything). A driver asks `wants` before it prepares something costly. `give`:
+    gets each record, which is then not kept.
     """
 
-    def __init__(self, run: str, *, kinds: frozenset[RecordKind] | None = None) -> None:
+    def __init__(
+        self,
+        run: str,
+        *,
+        kinds: frozenset[RecordKind] | None = None,
+        give: Callable[[Record], object] | None = None,
+    ) -> None:
         self.run = run
         self.records: list[Record] = []
+        self._give = give or self.records.append
         self._kinds = frozenset(RecordKind) if kinds is None else kinds
         self._counts: Counter[str] = Counter()
 
@@ -83,4 +92,4 @@ class Recorder:
             bytes,
             detail,
         )
-        self.records.append(record)
+        self._give(record)

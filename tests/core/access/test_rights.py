@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from pleach.core.access.rights import (
+    CONJUNCTION_CHARACTERS_REMEMBERED,
     EVERYTHING,
     FALSE,
     NOTHING,
@@ -21,6 +22,7 @@ from pleach.core.access.tenants import of_tenant
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter, parse_internal
+from pleach.core.events.sized_cache import SizedCache
 from pleach.core.messages import Layer, pack, unpack
 from pleach.errors import FilterError
 from support.access.random_rights import judge_case
@@ -113,6 +115,17 @@ def test_a_tenant_is_not_told_that_its_rights_are_those_of_a_tenant():
     assert rights.shown(conjunction(rights.subscribe, parse_filter("salary < 5"))) == EU
     unconfined = Rights(TRUE, TRUE, TRUE)
     assert unconfined.shown(scope) is scope, "who sees all tenants is told which"
+
+
+def test_what_is_remembered_of_conjunctions_is_bounded_by_the_texts_of_all_three(monkeypatch):
+    cache = SizedCache(CONJUNCTION_CHARACTERS_REMEMBERED)
+    monkeypatch.setattr("pleach.core.access.rights._conjunctions", cache)
+    few, many = parse_filter("a < 5"), parse_filter(" AND ".join(f"{name} < 5" for name in "bcdefg"))
+    for a, b in ((few, many), (many, few)):
+        before = cache.size
+        made = conjunction(a, b)
+        assert cache.size - before == len(a.text) + len(b.text) + len(made.text)
+        assert conjunction(a, b) is made
 
 
 def test_an_event_is_redacted_only_where_it_has_something_hidden():

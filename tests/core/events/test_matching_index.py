@@ -211,6 +211,45 @@ def test_equal_filters_under_several_keys_are_removed_one_by_one():
     assert index.match({"x": 7}) == {"last"}
 
 
+# What makes it fast -----------------------------------------------------------------------------------------------
+
+
+def test_the_patterns_of_a_column_are_exact_whenever_they_came():
+    """Of those that came with the column, those added since, and for strings that were asked about before."""
+    patterns = [Pattern(PatternShape.CONTAINS, text) for text in ("a", "b", "ab", "ba")]
+    wanted = [("s", Constraint(TypeConstraint.STRING, patterns=(pattern,))) for pattern in patterns]
+    items = [(1 << bit, *predicates_of([each])) for bit, each in enumerate(wanted)]
+    found = column.Column(items[:2])
+    values = ["", "a", "b", "ab", "ba", "aba"]
+
+    def failing(value: str, count: int) -> int:
+        return sum(1 << bit for bit, pattern in enumerate(patterns[:count]) if not pattern.matches(value))
+
+    for count in range(2, len(items) + 1):
+        for bit, predicate in items[max(count - 1, 2) : count]:
+            found.add(bit, predicate)
+        assert [found.failing_patterns(value) for value in values] == [failing(value, count) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "values"),
+    [
+        (Constraint(TypeConstraint.NUMBER, point(3)), (3,)),
+        (Constraint(TypeConstraint.STRING, point("a")), ("a",)),
+        (Constraint(TypeConstraint.NUMBER, union(point(1), point(3))), (1, 3)),
+        (Constraint(TypeConstraint.NUMBER, NOTHING), ()),
+        (Constraint(TypeConstraint.NUMBER, above(3, inclusive=True)), None),
+        (Constraint(TypeConstraint.NUMBER, complement(point(3))), None),
+        (ANY, None),
+        (ABSENT, None),
+    ],
+    ids=str,
+)
+def test_equalities_are_found_by_their_value(constraint, values):
+    """An event then visits the conjunctions that ask for its value, and not all."""
+    assert placement.choices(Conjunction({"x": constraint})) == ([] if values is None else [("x", values)])
+
+
 def test_fresh_values_leave_no_memory_behind():
     """Floats hardly ever repeat, and strings may not either: what is remembered is bounded."""
     index = MatchingIndex()
@@ -221,7 +260,7 @@ def test_fresh_values_leave_no_memory_behind():
     for i in range(column.PATTERN_MEMO_MAX * 3):
         index.match({"f": i / 7, "s": f"{i}"})
     (only,) = index._root.cluster.grids
-    assert len(only.columns["s"]._memo) <= column.PATTERN_MEMO_MAX
+    assert len(only.columns["s"]._memo) <= column.MEMO_VALUES_PER_PATTERN  # there is one pattern
     assert len(only.columns["f"].kinds[TypeConstraint.NUMBER][1]) <= column.BUCKETS_MAX + 1
 
 

@@ -115,6 +115,9 @@ def sums(effects):
     return [delivery.event.attributes["total"] for delivery in sent(effects, Deliver)]
 
 
+ODD = ({"price": 1}, {"amount": "much"}, {"amount": 3})  # of which the last one can be summed
+
+
 @pytest.fixture
 def broker():
     broker = made()
@@ -207,6 +210,13 @@ def test_what_it_says_follows_what_led_to_it(broker):
     assert [delivery.event.id.publisher for delivery in sent(effects, Deliver)] == ["p", "k"]
 
 
+def test_what_has_no_number_to_sum_counts_as_nothing():
+    broker = made()
+    assert not host(broker, "k", "running-sum", "EXISTS amount", "EXISTS price")
+    found = [come(broker, number, **attributes) for number, attributes in enumerate(ODD, start=1)]
+    assert [total for effects in found for total in sums(effects)] == [0, 0, 3]
+
+
 def test_two_that_answer_each_other_do_not_stop_the_broker():
     broker = made()
     for name, other in (("j", "k"), ("k", "j")):
@@ -260,6 +270,12 @@ def test_only_events_for_a_component_are_journalled(broker):
     assert broker.is_changed_by("n", Forward(event(amount=1)))
     assert not broker.is_changed_by("n", Forward(event(price=1)))
     assert not broker.is_changed_by("n", Forward(event(amount=[1]))), "it is no event, and refused"
+
+
+def test_an_event_for_any_subscription_of_any_component_is_journalled(broker):
+    assert not host(broker, "k2", "running-sum", "EXISTS weight", "EXISTS length")
+    assert all(broker.is_changed_by("n", Forward(event(**{name: 1}))) for name in ("amount", "weight", "length"))
+    assert not broker.is_changed_by("n", Forward(event(price=1)))
 
 
 def test_a_run_with_an_event_for_a_component_is_taken_one_by_one(broker):

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from pleach.core.mobility.source import PATIENCE_SECONDS
-from pleach.scenario.model import Stabilise, Stabiliser
+from pleach.scenario.model import Span, Stabilise, Stabiliser
 from pleach.trace import RecordKind
 from support.hosting.component_networks import WatchedLodging, places, with_amounts, wrong_sums
 from support.mobility.movement_chain import MOVES_AT, PATH, route
@@ -72,7 +72,7 @@ def test_a_bound_on_delays_that_does_not_hold_does_not_cost_its_only_copy():
 
 def test_what_a_component_wants_is_renewed_where_it_is():
     """Leases: several run out, before it moves and after."""
-    leases = Stabilise(kind=Stabiliser.LEASES, refresh=0.02, period=0.08, delay=0.001)
+    leases = Stabilise(kind=Stabiliser.LEASES, refresh=0.02, period=0.08, delay=Span(0.001, 0.001))
     removal = Removal(stabilise=leases, duration=1.0)
     assert not removal.finish()
     assert places(removal.run.brokers, NAME) == [PATH[-1]]

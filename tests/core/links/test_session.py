@@ -33,9 +33,8 @@ def hello(epoch: int = THEIRS, peer_epoch: int = OURS, received: int = 0, first:
 
 def session_in(phase: SessionPhase, *, sent: int = 2, received: int = 4) -> Session:
     """A session of `a` with `b`, which it knows, with `sent` payloads on their way and `received` ones here."""
-    session = Session("a", "b", SessionState(OURS, THEIRS, received), CONFIG)
-    for n in range(1, sent + 1):
-        session.send(b"out %d" % n, now=0.0)
+    outbox = [b"out %d" % n for n in range(1, sent + 1)]
+    session = Session("a", "b", SessionState(OURS, THEIRS, received, outbox=outbox), CONFIG)
     if phase is not SessionPhase.DOWN:
         session.connected(now=0.0)
     if phase is SessionPhase.UP:
@@ -77,7 +76,7 @@ GREETING = {
     "hello of a new life": ["Hello", "PeerReset", "Up"],
     "hello to our former life": IGNORED,
     "hello to our next life": IGNORED,
-    "hello with too much": ["Bye", "Hangup"],
+    "hello with too much": ["Outdated", "Hangup"],
     "bye FENCED": ["Fenced", "Hangup"],
 }
 UP = {
@@ -209,10 +208,16 @@ def test_a_peer_that_confirms_what_waits_outside_the_window_is_hung_up_on():
     assert session.unconfirmed == 5
 
 
-@pytest.mark.parametrize("received", [0, 1, 6, 2**63 - 1])
-def test_a_peer_that_claims_to_have_what_was_never_sent_or_lacks_what_is_gone_is_told_that_it_is_broken(received):
+@pytest.mark.parametrize(("received", "is_met"), [(0, False), (1, False), (6, True), (2**63 - 1, True)])
+def test_a_peer_that_claims_to_have_what_was_never_sent_or_lacks_what_is_gone_is_told_that_it_is_broken(
+    received, is_met
+):
     session = Session("a", "b", SessionState(OURS, THEIRS, 0, 3, [b"x"] * 3), CONFIG)
     session.connected(now=0.0)
+    if is_met:
+        session.receive(hello(received=2), now=0.0)
+        session.disconnected()
+        session.connected(now=0.0)
     bye, hangup = session.receive(hello(received=received), now=0.0)
     assert isinstance(bye, Transmit)
     assert isinstance(bye.frame, Bye)

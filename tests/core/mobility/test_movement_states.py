@@ -210,9 +210,11 @@ def test_a_restart_changes_nothing(phase):
 
 
 @pytest.mark.parametrize("message", MESSAGES[1:], ids=lambda x: type(x).__name__)
-def test_what_is_left_over_from_a_movement_that_is_over_is_ignored(message):
+def test_what_is_left_over_from_a_movement_that_is_over_is_ignored_but_for_an_approval(message):
+    """Whoever has approved would wait for a client that does not come."""
     broker = Broker("here", RoutingConfig("simple"), neighbours=["left", "right"], machines=[Mobility])
-    assert not broker.handle("left", message, now=0.0)
+    answered = [Send("left", MoveAbort(message.operation))] if isinstance(message, Approve) else []
+    assert list(broker.handle("left", message, now=0.0)) == answered
 
 
 @pytest.mark.parametrize(("phase", "message"), list(product(PHASES, MESSAGES)), ids=lambda x: type(x).__name__)

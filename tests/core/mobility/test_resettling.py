@@ -8,7 +8,7 @@ import pytest
 from pleach.scenario.model import Routing
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Rule, judge
-from support.mobility.movement_chain import MOVE, MOVER, Trip, route
+from support.mobility.movement_chain import MOVE, MOVER, MOVES_AT, Trip, route
 
 ALONE = ("covering", "reconnect")
 
@@ -48,6 +48,18 @@ def test_the_client_goes_on_publishing(protocol):
     assert not [record for record in own if record.kind.value == "publish_fail"]
     published = [record.event for record in own if record.kind.value == "publish"]
     assert published == [record.event for record in own if record.kind.value == "publish_ack"]
+
+
+@pytest.mark.parametrize("protocol", ALONE)
+def test_a_client_that_has_arrived_may_move_again(protocol):
+    there_and_back = [
+        msgspec.structs.replace(MOVE, protocol=protocol, to=to, at=at)
+        for to, at in (("t", MOVES_AT), ("s", 2 * MOVES_AT))
+    ]
+    run = ScenarioRun(route(*there_and_back), 1)
+    result = run.finish()
+    assert not result.refusals
+    assert run.clients[MOVER].broker == "s"
 
 
 def test_a_client_that_moves_already_is_not_asked_twice():

@@ -12,7 +12,7 @@ from pleach.core.messages import Approve
 from pleach.core.mobility.source import MovementSource
 from pleach.core.mobility.target import MovementTarget, nobody
 from pleach.core.overlay.seam import Reaction
-from pleach.scenario.model import Stabilise, Stabiliser
+from pleach.scenario.model import Span, Stabilise, Stabiliser
 from pleach.scenario.steps import MoveClient, SubscribeStep
 from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
@@ -152,7 +152,7 @@ def test_a_client_at_two_brokers_is_seen():
 @pytest.mark.parametrize("refresh", [0.02, 0.05])
 def test_while_entries_are_renewed_those_of_a_client_on_its_way_stay(refresh):
     """The target mends its tables: entries of nobody go, and the client is not there yet."""
-    leases = Stabilise(kind=Stabiliser.LEASES, refresh=refresh, period=4 * refresh, delay=0.001)
+    leases = Stabilise(kind=Stabiliser.LEASES, refresh=refresh, period=4 * refresh, delay=Span(0.001, 0.001))
     trip = Trip(route(MOVE, stabilise=leases, duration=0.5))
     assert not trip.finish()
     assert trip.place == ["t"]

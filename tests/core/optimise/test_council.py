@@ -20,9 +20,9 @@ LATER = 10.0  # old enough ledgers, and events that are everywhere
 CONDUCT = CouncilSettings(every=EVERY, window=10 * EVERY, radius=3)
 
 
-def assembly(conduct=CONDUCT, brokers=LINE, where=CAUSAL):
-    """a – b – c – d – e: every link there could be costs 10, every broker 1."""
-    pairs = {link(x, y): 10.0 for x, y in combinations(LINE, 2)}
+def assembly(conduct=CONDUCT, brokers=LINE, where=CAUSAL, direct=10.0):
+    """a – b – c – d – e: every link there could be costs 10, a–d `direct`, every broker 1."""
+    pairs = {link(x, y): 10.0 for x, y in combinations(LINE, 2)} | {link("a", "d"): direct}
     return Assembly(Topology.of(pairwise(brokers)), Costs(dict.fromkeys(LINE, 1.0), pairs), conduct, where)
 
 
@@ -63,6 +63,15 @@ def test_a_link_that_saves_is_decided_for_at_the_end_of_the_way():
     assert requests(made)
 
 
+def test_a_link_dearer_than_each_of_the_way_is_asked_for_where_it_costs_less_than_all_of_them():
+    """One of the evaluations is enough; the ledgers decide."""
+    made = assembly(direct=11.0)
+    made.publish(Flow("a", frozenset("d")), range(100), at=5.0)
+    made.round(1.0)
+    made.round(LATER)
+    assert {each.add for each in judgements(made) if each.verdict is ImproveVerdict.IMPROVE} == {("a", "d")}
+
+
 def test_the_exchange_begins_at_the_broker_that_decided():
     made = busy_from_a_to_d()
     made.round(LATER, ["a"])  # d hears of a, and moves; a decides
@@ -86,6 +95,14 @@ def test_one_swap_does_it_where_the_decider_gives_up_its_own_link(flows, asked):
     made.round(1.0)
     made.round(LATER, ["a"])
     assert [type(each) for each in requests(made)] == [asked]
+
+
+@pytest.mark.parametrize(("rounds", "is_asked"), [(INTERVAL_MAX, True), (INTERVAL_MAX + 2, False)])
+def test_what_a_broker_on_the_way_said_long_ago_does_not_count(rounds, is_asked):
+    """b, c and d have said nothing since the first round; d hears of a, and knows of b and c from then."""
+    made = busy_from_a_to_d(msgspec.structs.replace(CONDUCT, window=30 * EVERY))
+    made.round(1.0 + rounds * EVERY, ["a"])
+    assert bool(made.councillors["d"].tally["motions"]) is is_asked
 
 
 def test_a_dry_run_says_what_it_would_do_and_asks_for_nothing():

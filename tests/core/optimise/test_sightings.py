@@ -75,8 +75,11 @@ def test_a_level_goes_down_again_when_there_is_room():
     assert high > 0
     report, after = book.told("b", 0, NOTE_SECONDS_MAX + 1.0)
     assert (report.level, report.notes) == (high, ())
-    for _ in range(high):
+    assert book.level == high - 1
+    for level in reversed(range(high - 1)):
         report, after = book.told("b", after, NOTE_SECONDS_MAX + 2.0)
+        assert book.level == level
+    book.told("b", after, NOTE_SECONDS_MAX + 2.0)
     assert book.level == 0
 
 

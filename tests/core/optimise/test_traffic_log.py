@@ -30,6 +30,7 @@ def keys(*numbers):
         ("x", Forward(event(1)), [Send("me", Deliver(event(1)))], True),
         ("x", Forward(event(1)), [Send("y", Forward(event(1)))], False),
         ("x", Forward(event(1)), [Send("y", Forward(event(1))), Send("z", Forward(event(1)))], True),
+        ("x", Forward(event(1)), [Send("y", Forward(event(1))), Send("me", Deliver(event(1)))], True),
         ("x", Marked("op", Mark.FLOOD, "x", Forward(event(1))), [Send("y", Forward(event(1)))], False),
         ("x", Forward(event(1)), [], True),  # whoever took it, it was for somebody here
     ],

@@ -65,6 +65,26 @@ def test_there_is_a_bound(monkeypatch):
     assert sorted(known.hosts) == ["m3", "m4"]
 
 
+def test_one_report_exceeds_no_bound_either(monkeypatch):
+    monkeypatch.setattr(locations, "BROKERS_MAX", 2)
+    monkeypatch.setattr(locations, "HOSTS_MAX", 2)
+    made, known = broker()
+    told(made, {f"y{n}": at("h:1") for n in range(5)}, **{f"m{n}": HostLocation(n, "h:2") for n in range(1, 5)})
+    assert (len(known.brokers), len(known.hosts)) == (2, 2)
+
+
+def test_the_revision_rises_with_news_only():
+    made, known = broker()
+    told(made, {"y": at("h:1", 2)}, m=HostLocation(4, "h:2"))
+    before = known.revision
+    told(made, {"y": at("h:1", 2), "n": at("h:3")}, m=HostLocation(4, "h:2"))
+    assert known.revision == before
+    told(made, {"y": at("h:1", 3)})
+    assert known.revision > before
+    told(made, m=HostLocation(5, "h:2"))
+    assert known.revision > before + 1
+
+
 def test_a_report_travels():
     report = LocationReport({"y": at("h:1")}, {"m#1": HostLocation(1, "h:2")})
     assert decode(encode(report)) == report

@@ -155,6 +155,13 @@ def test_what_is_hidden_can_neither_be_asked_for_nor_seen(narrow):
     assert narrow.forward(sent) == [("c", Deliver(event(region="eu"))), ("p", Deliver(sent))]
 
 
+def test_of_several_hidden_attributes_each_is_hidden_by_itself(narrow):
+    narrow.permit(may(hidden=["grade", "salary"]))
+    narrow.subscribe(TRUE)
+    assert narrow.forward(event(region="eu", salary=9)) == [("c", Deliver(event(region="eu")))]
+    assert narrow.broker.handle_run("n", run_of(Forward, event(1, salary=1), event(2, salary=2))) is None
+
+
 def test_a_right_that_names_what_is_hidden_is_told_without_it(narrow):
     narrow.permit(may(parse_filter("region = 'eu' AND salary < 5"), hidden=["salary"]))
     assert ("c", Subscribed("s", LOW_EU)) in narrow.subscribe(LOW)

@@ -1,6 +1,6 @@
 """Trees as values, and the three steps on them (S0 §IV; §V, property 1)."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pleach.core.overlay.plans import AddStep, Plan, RemoveStep, SwapStep, Topology
 from pleach.core.overlay.plans.plan import STEPS_MAX
 from pleach.core.overlay.plans.steps import apply, touched
+from pleach.core.overlay.plans.topology import NAMES_SHOWN_MAX
 from pleach.errors import CutOffError, CycleError, InvalidInputError, PlanError, StepError, TopologyError
 from support.overlay.labelled_trees import all_trees, is_tree, names_of, pair, random_tree, replayed, swaps_from
 from support.thorough import FACTOR
@@ -107,6 +108,15 @@ def test_unknown_brokers_are_refused_with_the_one_probably_meant():
         tree.path("london", "pariss")
     with pytest.raises(TopologyError, match="'zz' is not a broker of this tree; there are london, paris"):
         tree.neighbours("zz")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_of_many_brokers_some_are_named_and_it_is_said_whether_there_are_more(more):
+    names = [f"{n:03}" for n in range(NAMES_SHOWN_MAX + more)]
+    with pytest.raises(TopologyError) as refused:
+        Topology.of(pairwise(names)).neighbours("zz")
+    shown = ", ".join(names[:NAMES_SHOWN_MAX])
+    assert str(refused.value).endswith(f"there are {shown}{', …' if more else ''}")
 
 
 # Steps -----------------------------------------------------------------------------------------------------------

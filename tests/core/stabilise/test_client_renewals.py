@@ -1,8 +1,8 @@
 """A client that learns from its broker how often to renew, and what it says then."""
 
 from pleach.core.client.machine import ClientMachine
-from pleach.core.client.state import RENEW
-from pleach.core.effects import Send, SetTimer
+from pleach.core.client.state import RENEW, ROUNDS_UNANSWERED_MAX
+from pleach.core.effects import Observed, Send, SetTimer
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import (
     Advertise,
@@ -106,6 +106,23 @@ def test_a_second_confirmation_is_not_that_of_a_later_advertisement():
     assert client.handle("b", Advertised("a"), now=0.0) == [], "the answer to asking again, from before"
     client.handle("b", Unadvertised("a"), now=0.0)
     assert [type(m) for m in sent(client.handle("b", Advertised("a"), now=0.0))] == [Publish]
+
+
+def test_an_answer_that_never_comes_does_not_hide_those_to_later_requests_of_the_name():
+    """The broker lost its memory, and with it what it would have answered."""
+    client, _ = attached()
+    client.unsubscribe("s")
+    client.advertise("a", X)
+    client.handle("b", Advertised("a"), now=0.0)
+    client.unadvertise("a")
+    for _ in range(ROUNDS_UNANSWERED_MAX):
+        renewals(client)
+    client.subscribe("s", Y)
+    client.advertise("a", Y)
+    client.publish({"y": 1})
+    assert [e.kind for e in client.handle("b", Subscribed("s"), now=0.0)] == [Observed.SUBSCRIBE_ACK]
+    (publish,) = sent(client.handle("b", Advertised("a"), now=0.0))
+    assert isinstance(publish, Publish)
 
 
 def test_what_cannot_be_heard_is_put_off_and_made_up_for():

@@ -2,7 +2,10 @@
 
 from collections import Counter
 
-from pleach.core.standby.candidates import KnownMachine, Preference, best, candidates
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleach.core.standby.candidates import BestCandidates, KnownMachine, Preference, best, candidates
 
 
 def names(found):
@@ -46,3 +49,32 @@ def test_brokers_spread_over_equal_machines():
 
 def test_few_are_chosen_from():
     assert len(best(candidates("x", "own", known(*"abcdefgh"), Preference()), 2)) == 4
+
+
+MACHINES = [f"m{number}" for number in range(9)]
+CHANGES = st.tuples(
+    st.sampled_from(MACHINES),
+    st.none() | st.tuples(st.sampled_from("xy"), st.lists(st.sampled_from("npqr"), max_size=2)),
+)
+
+
+@given(st.lists(CHANGES, max_size=40), st.integers(2, 3))
+def test_the_best_stay_the_best_while_they_bear_what_changes(changes, copies):
+    preference = Preference(neighbours=("n", "p"))
+    there = {}
+    kept = BestCandidates("b", "m0", there.values(), preference, copies)
+    for machine, told in changes:
+        after = KnownMachine(machine, told[0], "", tuple(told[1])) if told else None
+        there = {name: each for name, each in {**there, machine: after}.items() if each is not None}
+        if not kept.bear({machine: after}):
+            kept = BestCandidates("b", "m0", there.values(), preference, copies)
+        assert kept.best == best(candidates("b", "m0", there.values(), preference), copies)
+
+
+def test_a_machine_that_is_no_better_than_the_best_leaves_them_as_they_are():
+    machines = known(*MACHINES)
+    kept = BestCandidates("b", "own", machines, Preference(), 2)
+    last = candidates("b", "own", machines, Preference())[-1].machine
+    assert kept.bear({last: None})
+    assert kept.bear({last: KnownMachine(last, "elsewhere:1")})
+    assert not kept.bear({kept.best[0].machine: None})

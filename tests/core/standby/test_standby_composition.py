@@ -125,3 +125,24 @@ def test_whole_is_who_has_all_that_was_confirmed_and_all_of_the_base_is():
     assert not leadership.is_whole("t")
     leadership.view_installed()
     assert not leadership.is_whole("s")
+
+
+BEFORE = View("b", 3, ("p", "s"), ("w",), dict.fromkeys("psw", ""))
+
+
+@pytest.mark.parametrize(
+    ("view", "may"),
+    [
+        (View("b", 4, ("p", "x"), ("w",)), True),
+        (View("b", 4, ("s", "p"), ("w",)), True),
+        (View("b", 5, ("p", "x"), ("w",)), False),  # one was left out
+        (View("b", 3, ("p", "x"), ("w",)), False),
+        (View("c", 4, ("p", "s"), ("w",)), False),
+        (View("b", 4, ("p", "p"), ("w",)), False),  # a machine twice
+        (View("b", 4, ("x", "p"), ("w",)), False),  # a stranger as the primary
+        (View("b", 4, ("s", "x"), ("w",)), False),  # a promotion changes nothing else
+        (View("b", 4, ("s", "p"), ("x",)), False),
+    ],
+)
+def test_a_view_follows_on_the_one_before_it_only(view, may):
+    assert view.may_follow(BEFORE) is may

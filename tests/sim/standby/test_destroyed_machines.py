@@ -114,6 +114,21 @@ def test_a_broker_that_has_left_is_forgotten_and_its_machine_goes():
     assert not any("d" in host.disk.registers for host in run.standbys.hosts.values())
 
 
+@pytest.mark.parametrize("after", [0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5])
+def test_a_broker_that_leaves_while_its_machine_is_lost_runs_nowhere_in_the_end(after):
+    """Whatever its copies have heard by then: who promotes it finds that it has left, and lets it go."""
+    scenario = story('at = 2.0\ndo = "remove_broker"\nbroker = "d"')
+    for seed in range(3):
+        run = ScenarioRun(scenario, seed)
+        run.advance(2.0 + after)
+        run.outages.destroy(run.standbys.hosts["d"])
+        result = run.finish()
+        assert judge(result.records).clean
+        assert not result.refusals
+        running = {broker for host in run.standbys.hosts.values() if host.is_up for broker in host.running}
+        assert running == {"a", "b", "c"}, seed
+
+
 def test_a_broker_that_joins_has_a_standby_before_it_is_linked():
     run = ScenarioRun(story('at = 1.0\ndo = "add_broker"\nbroker = "n"\nto = "b"'), 1)
     result = run.finish()

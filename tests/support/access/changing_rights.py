@@ -28,7 +28,7 @@ from pleach.core.events.event import WITHHELD, Event, EventId
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.links.withholding import Withholding
-from pleach.core.messages import OPERATOR, Deliver, Message, Node, Permit, Publish, decode, encode
+from pleach.core.messages import OPERATOR, Deliver, Layer, Message, Node, Permit, Publish, Refused, decode, encode
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.stabilise_settings import period_min_of
@@ -183,6 +183,7 @@ class GuardedRun(ScenarioRun):
         self.guarded: dict[Node, GuardedBroker] = {}
         self.events: dict[EventId, dict[str, Any]] = {}
         self.leaks: list[str] = []
+        self.denied: set[tuple[Node, str]] = set()  # subscriptions of clients
         self.withheld = self.changes = 0
         super().__init__(scenario, seed, kinds, watch)
         self.sim.on_send = self._check
@@ -208,6 +209,8 @@ class GuardedRun(ScenarioRun):
         match message:
             case Publish(event):
                 self.events[event.id] = event.attributes
+            case Refused(subject, layer=Layer.SUBSCRIPTIONS):
+                self.denied.add((to, subject))
             case Deliver(event) if event == WITHHELD:
                 self.withheld += 1
             case Deliver(event) if to in self.file.rights:
@@ -244,6 +247,7 @@ class WatchedRights(WatchedMoves):
     def __init__(self, scenario: Scenario, seed: int) -> None:
         super().__init__(scenario, seed, QUIET_KINDS)
         self.run: GuardedRun = GuardedRun(scenario, seed, QUIET_KINDS, self._watch)
+        self.denied = self.run.denied
 
 
 def judge_rights_together(seed: int, setting: Setting | None = None) -> RightsRunJudgement:

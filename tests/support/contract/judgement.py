@@ -13,9 +13,10 @@ from pleach.core.events.algebra import overlaps
 from pleach.core.messages import Layer, Node
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.policies import POLICIES
-from pleach.sim.run import run_scenario
+from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, judge
 from support.contract.networks import Combination, combined, random_scenario
+from support.liveness import unfinished
 from support.long_runs.output import explained, replay_command
 
 COUNTED = ("Install", "Withdraw", "Forward")
@@ -46,10 +47,12 @@ def judge_network(combination: Combination, seed: int, *, count_messages: bool =
         judgement.remote_entries.append(sum(broker.router.remote_entries() for broker in brokers.values()))
 
     kinds = frozenset(RecordKind) if count_messages else frozenset(RecordKind) - {RecordKind.SEND}
-    result = run_scenario(combined(random_scenario(seed), combination), seed, kinds=kinds, watch=watch)
+    run = ScenarioRun(combined(random_scenario(seed), combination), seed, kinds, watch)
+    result = run.finish()
     verdict = judge(result.records)
     if not result.quiet:
         judgement.flaws.append("the run did not end quiet")
+    judgement.flaws += unfinished(run.brokers, run.clients)
     if verdict.unusable:
         judgement.flaws.append(f"unusable: {verdict.unusable}")
     judgement.flaws += [f"refused step: {refusal}" for refusal in result.refusals]

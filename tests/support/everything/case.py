@@ -29,11 +29,12 @@ class ComponentMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
-    """`ring_every`: seconds between two looks of the steward; 0: there is no ring."""
+    """`ring_every`: seconds between two looks of the steward; 0: there is no ring. `ring_until`: of its last look."""
 
     components: tuple[HostedComponent, ...] = ()
     component_moves: tuple[ComponentMove, ...] = ()
     ring_every: float = 0.0
+    ring_until: float = 1e9
 
 
 NOTHING = Beside()

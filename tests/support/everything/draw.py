@@ -20,7 +20,6 @@ from pleach.core.events.language import parse_filter
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.scenario.clients import derived_advertisements, draw_attributes
 from pleach.scenario.model import (
-    Ordering,
     PerLink,
     PublishLoad,
     Reply,
@@ -30,15 +29,17 @@ from pleach.scenario.model import (
     Stabiliser,
     StandbyTable,
 )
-from pleach.scenario.stabilise_settings import period_min_of
+from pleach.scenario.stabilise_settings import period_min_of, stabilisation_of
 from pleach.scenario.steps import (
     AddBroker,
     AdvertiseStep,
+    Corrupt,
     Crash,
     Cut,
     Destroy,
     Drain,
     Exchange,
+    Garble,
     Heal,
     MoveClient,
     Partition,
@@ -55,20 +56,24 @@ from pleach.scenario.steps import (
 from pleach.scenario.values import Choice, Span, Uniform
 from support.contract.networks import PRICES, TOPICS, filters_of
 from support.everything.case import Beside, Case, ComponentMove, HostedComponent
-from support.everything.features import Feature, Features, drawn_features
+from support.everything.covering import drawn_features
+from support.everything.features import EXCHANGE, STABILISERS, Feature, Features
 from support.everything.valid import valid
 from support.overlay.changing_trees import LATENCY_FASTEST, LATENCY_RATIO, WIDE, Sketch
 
 BROKERS_MIN, BROKERS_MAX = 4, 7
 CLIENTS_MIN, CLIENTS_MAX = 4, 8
 FIRST_BOUT, AFTER_PROBES = 0.3, 0.1
+MENDED = 1.1  # of the time to mend: operations may be under way for a while
 LATENCY_SLOW = 0.060  # seconds: no link is slower, so that leases know the bound
 DELAY_MAX = 1.0  # seconds: more than any way takes where nothing is cut or crashes
 AMOUNT_MAX = 9
 COMPONENT_AT = 0.05
 SAYS = "EXISTS sums"
 COMPONENTS = {"k0": "amount > 6", "k1": "amount = 3", "k2": "sums = 'k0'"}
-FAULTS = frozenset({Feature.CRASHES, Feature.CUTS, Feature.PARTITIONS, Feature.DESTROY})
+DAMAGES = (Feature.DAMAGED_STATE, Feature.DAMAGED_MESSAGES, Feature.BACKUPS)
+DAMAGED_PARTS = ("table", "flags", "clock", "clients", "waits", "all", "all")
+BUSY = 3.0  # as slow as the slowest link, times this, where brokers take time, too
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,13 @@ def case_of(seed: int, *, standby: bool = False, copies: int = 0) -> Case:
     return _Drawing(Random(f"{_stream(seed, standby)}/network"), features).case(seed)
 
 
+def drawn_case(seed: int, stream: Random, features: Features) -> Case:
+    """A case with just these features."""
+    return _Drawing(stream, features).case(seed)
+
+
 def features_of(seed: int, *, standby: bool = False, copies: int = 0) -> Features:
-    return drawn_features(Random(f"{_stream(seed, standby)}/features"), standby=standby, copies=copies)
+    return drawn_features(seed, Random(f"{_stream(seed, standby)}/features"), standby=standby, copies=copies)
 
 
 def _stream(seed: int, standby: bool) -> str:
@@ -131,9 +141,14 @@ class _Drawing:
         self.bouts = [round(FIRST_BOUT + self.pace.next * i, 4) for i in range(stream.randint(*self.pace.bouts))]
 
     @property
-    def rest_at(self) -> float:
+    def over_at(self) -> float:
         """When all that happens is over."""
         return round(self.bouts[-1] + self.pace.rest, 4)
+
+    def _rest_at(self, scenario: Scenario) -> float:
+        """When probes are published: damage has been mended by then."""
+        mended = MENDED * stabilisation_of(scenario) if self.features.any(*DAMAGES) else 0.0
+        return round(self.over_at + mended, 4)
 
     def case(self, seed: int) -> Case:
         brokers, links = tuple(self.sketch.brokers), tuple(self.sketch.links)
@@ -141,7 +156,7 @@ class _Drawing:
         steps = [*self._tree_steps(), *self._moves(clients)]
         steps += [*self._losses(steps), *self._faults(brokers, links, clients), *self._drains()]
         for index, client in enumerate(clients):
-            steps += self._unrest(client, index)
+            steps += [*self._unrest(client, index), *self._advertising(client, index)]
         scenario = Scenario(
             name=f"everything {seed}",
             routing=self.features.routing,
@@ -153,7 +168,7 @@ class _Drawing:
             root=self.stream.choice(brokers),
             links=links,
             brokers=brokers,
-            duration=self.rest_at + AFTER_PROBES,
+            duration=self.over_at + AFTER_PROBES,
             latency=PerLink(Span(LATENCY_FASTEST, LATENCY_FASTEST), self._latencies(clients)),
             service=self.stream.choice((0.0001, 0.0005)) if Feature.SERVICE in self.features else 0.0,
             improve=self._improve(),
@@ -161,7 +176,10 @@ class _Drawing:
             clients=tuple(clients),
             steps=tuple(sorted(steps, key=lambda step: step.at)),
         )
-        scenario = with_probes(valid(self._stabilised(scenario)), self.rest_at, Random(f"probes/{seed}"))
+        scenario = self._stabilised(scenario)
+        rest_at = self._rest_at(scenario)
+        scenario = valid(msgspec.structs.replace(scenario, duration=rest_at + AFTER_PROBES))
+        scenario = with_probes(scenario, rest_at, Random(f"probes/{seed}"))
         return Case(seed=seed, scenario=scenario, beside=self._beside(scenario), features=self.features.names)
 
     def _during(self, bout: float) -> float:
@@ -175,12 +193,7 @@ class _Drawing:
     # Settings ------------------------------------------------------------------------------------------------
 
     def _exchange(self) -> str:
-        if Feature.CYCLES in self.features:
-            return self.stream.choice(("advanced-coordinated", "auto"))
-        has_published = (
-            self.features.ordering is not Ordering.CAUSAL
-        )  # which it does not keep: docs/protocols/swaplink.md
-        return "swaplink-published" if has_published and self.stream.random() < 0.2 else "swaplink"
+        return next(str(protocol) for protocol in EXCHANGE if protocol in self.features)
 
     def _improve(self) -> CouncilSettings | None:
         if Feature.IMPROVE not in self.features:
@@ -194,15 +207,15 @@ class _Drawing:
         return StandbyTable(copies=self.features.copies, after=after, machines=self.machines)
 
     def _stabilised(self, scenario: Scenario) -> Scenario:
-        if not {Feature.LEASES, Feature.REBUILD} & self.features.on:
+        kind = next((Stabiliser(str(each)) for each in STABILISERS if each in self.features), None)
+        if kind is None:
             return scenario
-        is_steady = not {*FAULTS, Feature.SLOW, Feature.SERVICE} & self.features.on
-        kinds = [Stabiliser.REBUILD_PACED, *([Stabiliser.REBUILD] if is_steady else [])]
+        slowest = LATENCY_SLOW * (BUSY if Feature.SERVICE in self.features else 1.0)
         endless = Stabilise(
-            kind=Stabiliser.LEASES if Feature.LEASES in self.features else self.stream.choice(kinds),
+            kind=kind,
             refresh=self.stream.choice((0.2, 0.4)),
             period=1e9,
-            delay=Span(0.0, LATENCY_SLOW),
+            delay=Span(0.0, slowest),
             diameter=BROKERS_MAX + 3,
         )
         scenario = msgspec.structs.replace(scenario, stabilise=endless)
@@ -230,15 +243,18 @@ class _Drawing:
     # The tree ------------------------------------------------------------------------------------------------
 
     def _tree_steps(self) -> list[Step]:
+        """Each kind of operation at least once, if there is room for it."""
         draws = [draw for feature, draw in self._operations() if feature in self.features]
         if not draws:
             return []
         steps: list[Step] = []
+        due = self.stream.sample(draws, len(draws))
         for bout in self._some_bouts():
             gap = self.stream.choice((0.0, 0.01, 0.1))
-            for number in range(self.stream.randint(1, 3)):
+            for number in range(max(self.stream.randint(1, 3), -(-len(due) // 2))):
                 at = round(bout + number * gap * self.stream.random(), 4)
-                step = self.stream.choice(draws)(self.stream, at)
+                draw = due.pop() if due else self.stream.choice(draws)
+                step = draw(self.stream, at)
                 steps += [step] if step else []
         return steps
 
@@ -247,17 +263,16 @@ class _Drawing:
         return (
             (Feature.SWAPS, sketch.swap),
             (Feature.EXCHANGES, self._exchange_step),
-            (Feature.CYCLES, self._exchange_step),
             (Feature.JOINS, sketch.add),
             (Feature.LEAVES, self._leave),
+            (Feature.PLANS, self._uproot),
         )
 
     def _exchange_step(self, stream: Random, at: float) -> Exchange | None:
         step = self.sketch.exchange(stream, at)
-        if step is None or Feature.HIERARCHICAL in self.features or stream.random() < 0.5:
+        if step is None or not self.features.any(Feature.ADVANCED, Feature.AUTO) or stream.random() < 0.5:
             return step
-        protocols = ("advanced-coordinated", "auto", "swaplink") if Feature.CYCLES in self.features else ("swaplink",)
-        return msgspec.structs.replace(step, protocol=stream.choice(protocols))
+        return msgspec.structs.replace(step, protocol=stream.choice(("advanced-coordinated", "auto", "swaplink")))
 
     @property
     def _brokers_min(self) -> int:
@@ -265,12 +280,15 @@ class _Drawing:
         return max(3, 2 * self.features.copies - 1 - len(self.machines))
 
     def _leave(self, stream: Random, at: float) -> RemoveBroker | None:
-        """A leaf, or any broker: then a plan."""
-        if len(self.sketch.brokers) <= self._brokers_min:
+        """A leaf."""
+        return self.sketch.remove(stream, at) if len(self.sketch.brokers) > self._brokers_min else None
+
+    def _uproot(self, stream: Random, at: float) -> RemoveBroker | None:
+        """A broker with several neighbours: a plan."""
+        inner = [broker for broker in self.sketch.brokers if len(self.sketch.neighbours(broker)) > 1]
+        if len(self.sketch.brokers) <= self._brokers_min or not inner:
             return None
-        if stream.random() < 0.6:
-            return self.sketch.remove(stream, at)
-        gone = stream.choice(self.sketch.brokers)
+        gone = stream.choice(inner)
         heir, *others = self.sketch.neighbours(gone)  # more or less: the plan's choice is not known here
         self.sketch.brokers.remove(gone)
         links = [link for link in self.sketch.links if gone not in link]
@@ -288,24 +306,45 @@ class _Drawing:
         attached = [(client.id, client.broker) for client in clients]
         faults: list[Step] = []
         for bout in self.bouts:
-            if Feature.CRASHES in self.features:
+            if self.features.any(Feature.CRASHES, Feature.BACKUPS):
                 faults += self._crashes(bout, everyone)
+            if self.features.any(Feature.DAMAGED_STATE, Feature.DAMAGED_MESSAGES):
+                faults += self._damage(bout, everyone, [*known, *attached])
             if Feature.CUTS in self.features:
                 faults += self._cuts(bout, [*known, *attached[: len(known)]])
-            if Feature.PARTITIONS in self.features and self.stream.random() < 0.5:
+            if Feature.PARTITIONS in self.features and (bout == self.bouts[0] or self.stream.random() < 0.5):
                 faults.append(self._partition(bout, everyone, clients))
             if Feature.SLOW in self.features:
                 faults += self._slow(bout, [*known, *attached])
         return faults
 
     def _crashes(self, bout: float, brokers: Sequence[str]) -> Iterator[Step]:
-        for broker in self.stream.sample(brokers, self.stream.randint(0, 2)):
+        for broker in self.stream.sample(brokers, self._some(bout)):
             at = self._during(bout)
             yield Crash(at=at, broker=broker)
-            yield Restart(at=round(at + self._outage(), 4), broker=broker)
+            yield Restart(at=round(at + self._outage(), 4), broker=broker, state_from=self._backed_up(at))
+
+    def _some(self, bout: float) -> int:
+        """Up to two; what a feature stands for happens in the first bout for certain."""
+        return self.stream.randint(1 if bout == self.bouts[0] else 0, 2)
+
+    def _backed_up(self, at: float) -> float | None:
+        """The time of the state that a broker is restarted with, if not the last one."""
+        if Feature.BACKUPS not in self.features or (Feature.CRASHES in self.features and self.stream.random() < 0.5):
+            return None
+        return round(at * self.stream.random(), 4)
+
+    def _damage(self, bout: float, brokers: Sequence[str], links: Sequence[tuple[str, str]]) -> Iterator[Step]:
+        stream, share = self.stream, self.stream.choice((0.2, 0.5, 1.0))
+        if Feature.DAMAGED_STATE in self.features:
+            for broker in stream.sample(brokers, self._some(bout)):
+                yield Corrupt(at=self._during(bout), broker=broker, what=stream.choice(DAMAGED_PARTS), share=share)
+        if Feature.DAMAGED_MESSAGES in self.features:
+            for link in stream.sample(links, self._some(bout)):
+                yield Garble(at=self._during(bout), link=link, share=share)
 
     def _cuts(self, bout: float, links: Sequence[tuple[str, str]]) -> Iterator[Step]:
-        for link in self.stream.sample(links, self.stream.randint(0, 2)):
+        for link in self.stream.sample(links, self._some(bout)):
             at = self._during(bout)
             yield Cut(at=at, link=link)
             yield Heal(at=round(at + self._outage(), 4), link=link)
@@ -345,7 +384,7 @@ class _Drawing:
         return Destroy(at=self._during(bout), broker=stream.choice(self.sketch.named))
 
     def _slow(self, bout: float, links: Sequence[tuple[str, str]]) -> Iterator[Step]:
-        for link in self.stream.sample(links, self.stream.randint(0, 2)):
+        for link in self.stream.sample(links, self._some(bout)):
             low = self.stream.choice((0.0, 0.2, 0.7)) * self.pace.slow
             high = low if Feature.JITTER not in self.features else self.stream.uniform(low, self.pace.slow)
             yield Slow(at=self._during(bout), link=link, latency=Span(round(low, 5), round(high, 5)))
@@ -461,9 +500,12 @@ class _Drawing:
             steps.append(SubscribeStep(at=at, client=client.id, filter=wanted))
             known.append(wanted)
             active += [] if wanted in active else [wanted]
-        return [*steps, *(self._advertising(client) if index else ())]
+        return steps
 
-    def _advertising(self, client: ScenarioClient) -> Iterator[Step]:
+    def _advertising(self, client: ScenarioClient, index: int) -> Iterator[Step]:
+        """Not by the first one, which publishes probes."""
+        if Feature.CHANGING_ADVERTISEMENTS not in self.features or not index:
+            return
         for text in client.advertise:
             if self.stream.random() < 0.4:
                 at = self._during(self.stream.choice(self.bouts))
@@ -473,33 +515,32 @@ class _Drawing:
                     yield AdvertiseStep(at=again, client=client.id, filter=text)
 
     def _moves(self, clients: Sequence[ScenarioClient]) -> list[Step]:
-        if Feature.MOVES not in self.features:
+        if not self.features.any(Feature.MOVES, Feature.MOVES_BOUNDED):
             return []
-        delay_max = self._delay_max()
         steps: list[Step] = []
         for bout in self._some_bouts():
             chosen = self.stream.sample(clients, self.stream.randint(1, 3))
             for client in [*chosen, *(chosen[:1] if self.stream.random() < 0.2 else [])]:
                 to = self.stream.choice(self.sketch.named)
                 at = round(bout + self.stream.choice((0.0, 0.01, 0.1)) * self.stream.random(), 4)
-                steps.append(MoveClient(at=at, client=client.id, to=to, delay_max=delay_max))
+                steps.append(MoveClient(at=at, client=client.id, to=to, delay_max=self._delay_max()))
         return steps
 
     def _delay_max(self) -> float:
-        """Where nothing is cut or crashes, the bound on delays may be known."""
-        is_bounded = not FAULTS & self.features.on and Feature.SERVICE not in self.features
-        return self.stream.choice((0.0, DELAY_MAX)) if is_bounded else 0.0
+        if Feature.MOVES_BOUNDED not in self.features:
+            return 0.0
+        return self.stream.choice((0.0, DELAY_MAX)) if Feature.MOVES in self.features else DELAY_MAX
 
     # Beside the scenario -------------------------------------------------------------------------------------
 
     def _beside(self, scenario: Scenario) -> Beside:
         components = self._components(scenario.brokers) if Feature.COMPONENTS in self.features else ()
-        moves = self._component_moves() if components and Feature.MOVES in self.features else ()
-        return Beside(
-            components=components,
-            component_moves=moves,
-            ring_every=self.stream.choice((0.1, 0.2)) if Feature.RING in self.features else 0.0,
-        )
+        moves = self._component_moves() if components and Feature.COMPONENT_MOVES in self.features else ()
+        beside = Beside(components=components, component_moves=moves)
+        if Feature.RING not in self.features:
+            return beside
+        every = self.stream.choice((0.1, 0.2))
+        return msgspec.structs.replace(beside, ring_every=every, ring_until=self.over_at)
 
     def _components(self, brokers: Sequence[str]) -> tuple[HostedComponent, ...]:
         return tuple(
@@ -508,13 +549,12 @@ class _Drawing:
         )
 
     def _component_moves(self) -> tuple[ComponentMove, ...]:
-        delay_max = self._delay_max()
         return tuple(
             ComponentMove(
                 component=self.stream.choice(list(COMPONENTS)),
                 to=self.stream.choice(self.sketch.named),
                 at=self._during(self.stream.choice(self.bouts)),
-                delay_max=delay_max,
+                delay_max=self._delay_max(),
             )
             for _ in range(self.stream.randint(1, 5))
         )

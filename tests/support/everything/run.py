@@ -40,6 +40,11 @@ class CaseRun(ScenarioRun):
         return self.scenario.stabilise is not None and self.scenario.stabilise.kind.rebuilds
 
     @property
+    def mended_by(self) -> float:
+        """When probes are published: what was damaged is right again by then, unless something is in the way."""
+        return max((step.at for step in self.scenario.steps if isinstance(step, steps.Drain)), default=0.0)
+
+    @property
     def up(self) -> list[Node]:
         return [name for name in sorted(self.brokers) if self._is_up(name)]
 

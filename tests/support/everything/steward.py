@@ -18,6 +18,7 @@ from pleach.errors import TopologyError
 from pleach.operate.ring_seats import seat_of, wanted_tree
 from pleach.scenario.steps import Exchange
 from pleach.sim.ring_network import RingNetwork
+from support.ring.fingers import dear_look_ups, flaws_of_fingers, rest
 
 if TYPE_CHECKING:
     from support.everything.run import CaseRun
@@ -34,8 +35,20 @@ class RingSteward:
         self._run = run
         self._ring = RingNetwork(CONFIG, f"{run.stream}/ring", latency=LATENCY)
         self._seen: Topology | None = None
-        for number in range(int(run.scenario.duration / every)):
+        until = min(run.scenario.duration, run.case.beside.ring_until)
+        for number in range(int(until / every)):
             run.sim.at(number * every, self._look)
+
+    def flaws(self) -> list[str]:
+        """What is not right with the ring once brokers have come to rest: it goes on for a while by itself."""
+        self._take_census()
+        rest(self._ring, CONFIG)
+        members = self._ring.members()
+        if len(members) < len(self._ring.hosts):
+            return [
+                f"hosts are not in the ring: {sorted(self._ring.hosts.keys() - {each.me.name for each in members})}"
+            ]
+        return [*flaws_of_fingers(members, CONFIG), *dear_look_ups(self._ring, CONFIG, self._run.stream)]
 
     def _look(self) -> None:
         run = self._run

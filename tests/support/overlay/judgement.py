@@ -13,6 +13,7 @@ from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, Rule, Verdict, judge
 from support.contract.judgement import FLAWS_SHOWN_MAX, disagreements, told_anything
+from support.liveness import open_at_brokers, unanswered_clients
 from support.long_runs.output import explained, replay_command
 from support.overlay.changing_trees import Manner, Setting, manner_of, setting_of, under, upheaval
 
@@ -62,6 +63,7 @@ class Watched:
         self.drains = 0
         self._floods = scenario.routing is Routing.FLOODING
         self._asks_again = scenario.stabilise is not None
+        self.denied: set[tuple[Node, str]] = set()  # subscriptions of clients that their rights have refused
 
     def _watch(self, brokers: dict[Node, Broker]) -> None:
         self.drains += 1
@@ -69,13 +71,14 @@ class Watched:
         self.flaws += broken
         if not broken:  # else there are links without a second end to compare with
             self.flaws += told_anything(brokers) if self._floods else disagreements(brokers)
-        self.flaws += [f"{name} is still locked" for name in sorted(brokers) if not brokers[name].seam.is_idle]
+        self.flaws += open_at_brokers(brokers)
 
     def finish(self) -> Verdict:
         result = self.run.finish()
         if not result.quiet:
             self.flaws.append("the run did not end quiet")
         self.flaws += [f"{r.step} at {r.at:g}: {r.reason}" for r in result.refusals if r.reason == NOT_ENDED]
+        self.flaws += unanswered_clients(self.run.clients, self.denied)
         if not self._asks_again:
             self.flaws += confirmed_too_often(result.records)
         return judge(result.records)

@@ -44,6 +44,7 @@ class World:
         """`stream`: decides which link is next; else it is the first one."""
         self.links = links
         self._stream = stream
+        self.away: set[Node] = set()  # brokers that nothing reaches, and from which nothing comes
         self.is_slow_to_meet = False  # new links know nothing of each other until something has come over them
         self.now = 0.0
         self.queues: dict[tuple[Node, Node], deque[Message | Greeting]] = {}
@@ -106,7 +107,8 @@ class World:
 
     def step(self) -> bool:
         """Hand over one message; whether there was one."""
-        waiting = sorted(ends for ends, queue in self.queues.items() if queue and not self._is_awaited(*ends))
+        open_ends = [ends for ends, queue in self.queues.items() if queue and self.away.isdisjoint(ends)]
+        waiting = sorted(ends for ends in open_ends if not self._is_awaited(*ends))
         if not waiting:
             return False
         self.hand_over(*(self._stream.choice(waiting) if self._stream else waiting[0]))
@@ -145,7 +147,9 @@ class World:
             return True
         if not self.timers:
             return False
-        (node, name), due = min(self.timers.items(), key=lambda each: (each[1], each[0]))
+        (node, name), due = min(self.timers.items(), key=lambda each: (each[0][0] in self.away, each[1], each[0]))
+        if node in self.away:
+            return False
         del self.timers[node, name]
         self.now = max(self.now, due)
         if node in self.brokers:

@@ -177,6 +177,8 @@ class Hosting:
             del self.here[name]  # it runs at the other broker
             return self._begun(name, is_over=True)
         effects = self._sorted(name, resident.take(message))
+        if isinstance(message, Resume):  # it may have come from elsewhere, where its timer has stayed
+            effects += self._sorted(name, resident.client.resume(now=0.0))
         return [*effects, *self._confirmed(resident, message)] if name in self._starting else effects
 
     def _confirmed(self, resident: Resident, message: Message) -> list[Effect]:

@@ -54,6 +54,7 @@ class Batch(NamedTuple):
     observed: list[Observe]
     up: list[Node]
     fenced: list[tuple[Node, str]]
+    outdated: list[tuple[Node, str]]  # peers that know more of this node than it does, and what
     dial: list[tuple[Node, str]]  # links to open, with the address if known
     retired: list[Node]  # links that both sides have closed
     concluded: list[Concluded]
@@ -62,7 +63,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def empty(cls) -> Batch:
-        return cls([], [], {}, [], [], [], [], [], [], [], [], [], [])
+        return cls([], [], {}, [], [], [], [], [], [], [], [], [], [], [])
 
     @property
     def changes_disk(self) -> bool:

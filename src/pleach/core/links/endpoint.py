@@ -43,6 +43,7 @@ from pleach.core.links.session import (
     Arrived,
     Fenced,
     Hangup,
+    Outdated,
     PeerReset,
     Session,
     SessionConfig,
@@ -209,11 +210,6 @@ class Endpoint:
         self.sessions[peer].confirm(upto)
         self._note(peer)
 
-    def said(self, peer: Node) -> int:
-        """The number of the last payload for a peer; later ones have higher numbers."""
-        self._joining.close(peer)
-        return self.sessions[peer].last
-
     def forget(self, peers: Collection[Node]) -> None:
         """Delete the sessions of peers that are not connected. The batch must be taken before one of them returns.
 
@@ -271,6 +267,8 @@ class Endpoint:
                     batch.up.append(peer)
                 case Fenced(reason):
                     batch.fenced.append((peer, reason))
+                case Outdated(reason):
+                    batch.outdated.append((peer, reason))
         self._note(peer)
 
     def _arrived(self, peer: Node, payload: bytes, now: float) -> None:

@@ -25,11 +25,13 @@ PROTOCOL_VERSION = 5
 PROBE_PATH_MAX = 1_000  # brokers
 LOGIN_BYTES_MAX = 8_192  # of a token
 FALLBACKS_MAX = 16  # addresses of other brokers
+NETWORK_SETTINGS_MAX, NETWORK_SETTING_CHARACTERS_MAX = 16, 64
 
 # Roles in a Hello, besides that of readers (reading.py).
 BROKER, CLIENT = "broker", "client"
 STANDBY = "standby"  # between machines that hold copies of brokers (server/standby/links.py)
 ENQUIRY = "enquiry"  # of whoever only asks where the broker is that it wants; answered with ELSEWHERE, on any port
+TUNNEL = "tunnel"  # of whoever wants its bytes passed on to the broker that it wants; answered with a Hello likewise
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
@@ -65,22 +67,49 @@ class ByeReason(IntEnum):
     DONE = 4  # this side has closed the link; it ends once both have (upkeep.py)
     ELSEWHERE = 5  # the broker that is wanted is another one; `address`: where it is, or who may know, if known
     DENIED = 6  # the access file does not allow it: a retry needs other credentials or rights
+    DIFFERENT = 7  # both are brokers, and their settings of the network differ: a retry needs others
+    REPLACED = 8  # another broker of your name is known, with a memory that lasts: only an operator can replace it
+
+
+class Memory(IntEnum):
+    """What a broker's epoch stands for, and how it may end."""
+
+    UNTOLD = 0  # by another release, or by a client
+    PROCESS = 1  # in memory only: it ends with the process
+    DIRECTORY = 2  # on disk: it ends only where the disk is lost
+    REPLACEMENT = 3  # either, and an operator says that the former one of this name is lost
 
 
 NUMBER_MAX = 2**63 - 1  # the largest integer of the database
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
 FallbackAddresses: TypeAlias = Annotated[tuple[NetworkAddress, ...], msgspec.Meta(max_length=FALLBACKS_MAX)]
+SettingText: TypeAlias = Annotated[str, msgspec.Meta(max_length=NETWORK_SETTING_CHARACTERS_MAX)]
+SettingsTold: TypeAlias = Annotated[
+    tuple[tuple[SettingText, SettingText], ...], msgspec.Meta(max_length=NETWORK_SETTINGS_MAX)
+]
 
 
-class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The first frame of each side. `epoch` rises each time the sender has lost its state."""
+class LinkTerms(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a broker tells another one, on which it depends whether they link."""
+
+    settings: SettingsTold = ()  # those that neighbours must agree on, and their values
+    memory: Memory = Memory.UNTOLD
+
+
+class SessionNumbers(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far a session is, as one side says. `epoch` rises each time the sender has lost its state."""
 
     node: str
     epoch: Ordinal
     peer_epoch: Number  # the epoch of the receiver that `received` refers to; 0: none known
     received: Number  # the highest sequence received, without gaps
     first: Ordinal  # of the sender's outbox
+
+
+class Hello(SessionNumbers, frozen=True, array_like=True, gc=False):
+    """The first frame of each side."""
+
     version: int = PROTOCOL_VERSION
     role: str = BROKER
     admin: NetworkAddress = ""  # between brokers: the operators' address of the sender
@@ -90,6 +119,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     machine: Node = ""  # where the sender runs; another disk is another machine
     view: Number = 0  # of a broker that has standbys: the view whose primary it is; whoever met a newer one refuses it
     fallbacks: FallbackAddresses = ()  # from a broker to a client: where to ask for it when it is gone
+    terms: LinkTerms = LinkTerms()  # between brokers
+    relay: Node = ""  # from who dialled: the broker that passes this connection on; empty: nobody does
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -171,6 +202,7 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     address: NetworkAddress = ""  # of ELSEWHERE
     is_at_work: bool = False  # of FENCED: the newer one is connected to the sender; of ELSEWHERE: the broker is there
     view: Number = 0  # of FENCED: the newer view that is known; of ELSEWHERE: in which the broker is there
+    epoch: Number = 0  # of FENCED: the newer epoch that is known, if it was that of a process in memory
 
 
 Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside | Login | Challenge | StandbyPart

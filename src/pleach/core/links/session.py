@@ -18,6 +18,10 @@ Rule 7: a node that another node referred to a peer was referred to one epoch of
         known: rules 5 and 6 apply.
 Rule 8: a peer that was promoted on another machine has the state of its epoch, and a higher view (core/standby/). One
         with a lower view of that epoch than was met is outdated, and is refused as fenced.
+Rule 9: a broker whose memory was put back from an old copy has promised what it does not know any more: its neighbour
+        has received more than it remembers to have numbered, or has its confirmation of more than it remembers to have
+        received. It must not go on (`Outdated`): by new payloads under the numbers of former ones it would lose both.
+        What it has numbered since it began counts for nothing before its first meeting with that neighbour.
 
 The session reads no clock (`now` is a parameter) and knows no sockets; tests simulate crashes, cuts and lost frames.
 """
@@ -32,7 +36,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
+from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, Ack, Bye, ByeReason, Data, Frame, Hello, LinkTerms, Ping
 from pleach.core.messages.runs import messages_in
 
 HEARTBEATS_MISSED_MAX = 3
@@ -78,7 +82,13 @@ class Fenced(NamedTuple):
     reason: str
 
 
-SessionEffect: TypeAlias = Transmit | Arrived | Hangup | Up | PeerReset | Fenced
+class Outdated(NamedTuple):
+    """This node's memory is an old copy: the peer knows more of it than it does itself."""
+
+    reason: str
+
+
+SessionEffect: TypeAlias = Transmit | Arrived | Hangup | Up | PeerReset | Fenced | Outdated
 
 
 class SessionConfig(msgspec.Struct, frozen=True):
@@ -98,7 +108,7 @@ class SessionState(msgspec.Struct, array_like=True):
 
 
 class Introduction(msgspec.Struct):
-    """What a node says of itself in its Hello, besides numbers."""
+    """What a node says of itself in its Hello, besides numbers, and what it goes by at the first one of the peer."""
 
     node: str
     epoch: int
@@ -108,7 +118,10 @@ class Introduction(msgspec.Struct):
     fallbacks: tuple[str, ...] = ()  # addresses of other brokers, for clients
     awaited: int = 0  # the epoch of the peer that this node was referred to; valid until a Hello names one
     token: str = ""  # for readers of this session
+    terms: LinkTerms = LinkTerms()  # of a broker, for other brokers
+    remembered: int | None = None  # the highest sequence given out before this process began; None: the peer was met
     former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know
+    relay: str = ""  # through which this node has dialled the peer
 
 
 class Session:
@@ -121,7 +134,7 @@ class Session:
         self.first = state.first
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
-        self.introduction = Introduction(node, state.epoch)
+        self.introduction = Introduction(node, state.epoch, remembered=self.last)
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages; a run is one payload of several messages
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
@@ -142,6 +155,17 @@ class Session:
     def known_epoch(self) -> int:
         """The epoch of the peer from its last Hello, or else the one we were referred to; 0: none."""
         return self.peer_epoch or self.introduction.awaited
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the peer has said Hello since this process began, in knowledge of the node's epoch or of none."""
+        return self.introduction.remembered is None
+
+    def begin_later(self, epoch: int) -> None:
+        """Take a higher epoch towards this peer, which has met a later life of the node than this one claims to be."""
+        assert not self.is_met, "the peer goes by the epoch that the node had"
+        assert epoch > self.introduction.epoch, "epochs only rise"
+        self.introduction.epoch = epoch
 
     def configure(self, config: SessionConfig) -> None:
         self._config = config
@@ -272,6 +296,8 @@ class Session:
         self.peer_view = hello.view
         if (hello.peer_epoch or hello.awaits) not in (0, self.introduction.epoch):
             return []
+        if reason := self._forgotten(hello):
+            return [Outdated(reason), Hangup(reason)]
         effects: list[SessionEffect] = []
         if hello.epoch > self.peer_epoch:
             effects += self._reset(hello)
@@ -281,9 +307,22 @@ class Session:
                 return [*effects, Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)]
             self._drop(hello.received)
         self.phase = SessionPhase.UP
+        self.introduction.remembered = None
         self._next_to_send = self.first
         self._in_flight = 0
         return [*effects, Up(), *self._pumped(now)]
+
+    def _forgotten(self, hello: Hello) -> str:
+        """What the peer knows of this node, and the node does not (rule 9); empty: nothing."""
+        own, remembered = self.introduction, self.introduction.remembered
+        is_same = (hello.epoch, hello.peer_epoch) == (self.peer_epoch, own.epoch)
+        if remembered is None or not is_same or (own.role, hello.role) != (BROKER, BROKER):
+            return ""
+        if hello.received > remembered:
+            return f"{self.peer} has had {hello.received} payloads of {own.node}, which remembers {remembered}"
+        if hello.first > self.received + 1:
+            return f"{own.node} has confirmed {hello.first - 1} to {self.peer}, and remembers {self.received}"
+        return ""
 
     def _reset(self, hello: Hello) -> Sequence[SessionEffect]:
         """The peer has a new epoch: what we had for a former one is void."""
@@ -310,6 +349,8 @@ class Session:
             token=own.token,
             view=own.view,
             fallbacks=own.fallbacks,
+            terms=own.terms,
+            relay=own.relay,
         )
 
     def _bye(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:

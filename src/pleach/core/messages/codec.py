@@ -22,7 +22,7 @@ from pleach.core.messages.locations import FallbackBrokers, LocationReport
 from pleach.core.messages.membership import MembershipMessage, Redirect
 from pleach.core.messages.movement import Halt, MovementMessage, Resume
 from pleach.core.messages.rebuild import PaceMessage, RebuildMessage
-from pleach.core.messages.requests import Presence, Seek, Sought
+from pleach.core.messages.requests import Presence, RequestAbandon, Seek, Sought
 from pleach.core.messages.ring import DoorMessage, RingMessage
 from pleach.core.messages.routing import Forward, Marked, PubSub
 from pleach.core.messages.swaplink import SwapLinkMessage
@@ -45,6 +45,7 @@ AnyMessage: TypeAlias = (
     | FallbackBrokers
     | LocationReport
     | HostingRequest
+    | RequestAbandon
     | Seek
     | Sought
     | Presence

@@ -162,6 +162,12 @@ class CycleEnded(Message, frozen=True, tag=96):
     is_answer: bool = False
 
 
+class CycleAbandoned(Message, frozen=True, tag=97):
+    """From B1 along the cycle, behind `LockCycle`: it does not begin. Unlocks on its way."""
+
+    operation: str
+
+
 ExchangeMessage: TypeAlias = (
     RequestExchange
     | LockCycle
@@ -181,4 +187,5 @@ ExchangeMessage: TypeAlias = (
     | Done
     | CycleForgotten
     | CycleEnded
+    | CycleAbandoned
 )

@@ -126,6 +126,18 @@ class Left(Message, frozen=True, tag=124):
     operation: str
 
 
+class ConnectAbandoned(Message, frozen=True, tag=125):
+    """b → a, behind `Connect`: b does not join here after all."""
+
+    operation: str
+
+
+class RemoveAbandoned(Message, frozen=True, tag=126):
+    """b → a, behind `RemoveReq` and instead of `Handover`: b does not leave after all."""
+
+    operation: str
+
+
 MembershipMessage: TypeAlias = (
     RequestAdd
     | RequestRemove
@@ -141,4 +153,6 @@ MembershipMessage: TypeAlias = (
     | Farewell
     | ClientLeft
     | Left
+    | ConnectAbandoned
+    | RemoveAbandoned
 )

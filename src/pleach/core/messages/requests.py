@@ -93,6 +93,13 @@ class RequestMove(Message, frozen=True, tag=52):
         return self.path[0]
 
 
+class RequestAbandon(Message, frozen=True, tag=57):
+    """Give up `abandoned`, an operation that this broker takes part in, by the name under which it was asked for."""
+
+    operation: str  # a name of its own, by which it is known how this ended
+    abandoned: str
+
+
 SoughtRequest: TypeAlias = RequestSwap | RequestExchange | RequestRemove | RequestMove  # begins at a certain broker
 
 
@@ -120,3 +127,8 @@ class Presence(Message, frozen=True, tag=55):
 
 
 OperatorRequest: TypeAlias = RequestSwap | RequestExchange | RequestAdd | RequestRemove | RequestMove
+
+
+def asked_name(on_the_wire: str) -> str:
+    """The name of an operation as it was requested; on the wire each attempt has a name of its own."""
+    return on_the_wire.partition("~")[0]

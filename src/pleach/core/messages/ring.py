@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pleach.core.messages.base import Message, NetworkAddress, Node
+from pleach.core.messages.base import Integer, Message, NetworkAddress, Node
 
 
 class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -133,12 +133,16 @@ class Knock(Message, frozen=True, tag=206):
 
 
 class Greeting(Message, frozen=True, tag=207):
-    """The answer. `is_open`: brokers may join the tree there. `terms`: settings that all brokers must share."""
+    """The answer. `is_open`: brokers may join the tree there. `terms`: settings that all brokers must share.
+
+    `neighbours`: how many the broker has in the tree.
+    """
 
     ticket: int
     peer: Peer
     is_open: bool
     terms: dict[str, str]
+    neighbours: Integer = 0
 
 
 DoorMessage: TypeAlias = Knock | Greeting

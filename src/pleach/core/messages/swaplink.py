@@ -44,9 +44,10 @@ class LockNack(Message, frozen=True, tag=66):
 
 
 class Abort(Message, frozen=True, tag=67):
-    """b has given the swap up before it forwarded `Swap`: the old tree stays."""
+    """b has given the swap up before it forwarded `Swap`: the old tree stays. `reason`: if it is not a's silence."""
 
     operation: str
+    reason: str = ""
 
 
 class Aborted(Message, frozen=True, tag=68):
@@ -91,4 +92,12 @@ class Forgot(Message, frozen=True, tag=72):
     broker: Node
 
 
-SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close | Forgot
+class SwapAbandoned(Message, frozen=True, tag=73):
+    """a → b, behind `Lock` and instead of `Swap`: a has given the swap up, and is free."""
+
+    operation: str
+
+
+SwapLinkMessage: TypeAlias = (
+    RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close | Forgot | SwapAbandoned
+)

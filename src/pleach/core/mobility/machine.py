@@ -52,12 +52,14 @@ from pleach.core.mobility.phases import (
     Late,
     PathPhase,
     Phase,
+    SourcePhase,
     TargetPhase,
 )
 from pleach.core.mobility.source import TIMER, MovementSource
 from pleach.core.mobility.target import MovementTarget, nobody
+from pleach.core.overlay.abandonment import ABANDONED, OpenOperation
 from pleach.core.overlay.context import BrokerContext
-from pleach.core.overlay.retries import Retries
+from pleach.core.overlay.retries import PutOff, Retries
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.routing.client_state import weight
 from pleach.errors import ProtocolError
@@ -87,6 +89,7 @@ class Mobility:
         self._state = MobilityState()
         self._moving: MovementSeam | None = None
         context.on_peer_reset(self.peer_reset)
+        context.abandonable += [self, PutOff(lambda: self._state.retries)]
 
     @property
     def under_way(self) -> MovementSeam | None:
@@ -105,6 +108,18 @@ class Mobility:
     def movements(self) -> Sequence[Movement]:
         return list(self._state.movements.values())
 
+    @property
+    def open_operations(self) -> list[OpenOperation]:
+        return [*map(_opened, self.movements)]
+
+    def abandon(self, operation: str) -> Reaction:
+        """At the source, which decides until it has sent the state: as if its patience were over."""
+        movement = self._state.movements[operation]
+        assert isinstance(movement, SourceMovement), "it is listed"
+        before = movement.phase
+        handled = MovementSource(self._context, self._state.retries, movement).give_up(ABANDONED)
+        return self._joined(self._noted(movement, before, handled, is_over=False, cause=Late))
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
             case RequestMove():
@@ -115,11 +130,18 @@ class Mobility:
         if isinstance(message, MoveAbort) and movement is None:
             return Reaction(self._recall(sender, message))
         if movement is None:
-            return NOTHING  # of a movement that is over here
+            return self._of_none(sender, message)
         self._check(sender, message, movement)
         before = movement.phase
         handled, is_over = self._pursue(movement, message)
         return self._joined(self._noted(movement, before, handled, is_over=is_over, cause=type(message)))
+
+    def _of_none(self, sender: Node, message: Message) -> Reaction:
+        """A movement that is over here. It may have ended on the refusal of what was amended since.
+
+        Then an approval of the amendment follows, and whoever has approved it waits for a client that does not come.
+        """
+        return Reaction([Send(sender, MoveAbort(message.operation))]) if isinstance(message, Approve) else NOTHING
 
     def _pursue(self, movement: Movement, message: Message) -> tuple[Reaction, bool]:
         """Returns the reaction, and whether the movement is over here."""
@@ -328,7 +350,8 @@ class Mobility:
 
     def _joined(self, handled: Reaction) -> Reaction:
         """Make the seam, and the list of clients that are on their way here, anew."""
-        self._context.awaited = tuple(m.client for m in self.movements if isinstance(m, TargetMovement))
+        arriving = (movement for movement in self.movements if isinstance(movement, TargetMovement))
+        self._context.awaited = tuple(each.client for each in arriving if each.phase is TargetPhase.APPROVED)
         moving = MovementSeam(self.movements, None if self._moving is None else self._moving.weights)
         self._moving = None if moving.is_idle else moving
         return handled
@@ -358,6 +381,20 @@ class Mobility:
 
 def weight_of(client: HandedClient) -> int:
     return sum(map(weight, (*client.subscriptions.values(), *client.advertisements.values())))
+
+
+def _opened(movement: Movement) -> OpenOperation:
+    phase = f"movement of {movement.client}, {movement.phase.value}"
+    match movement:
+        case SourceMovement(phase=SourcePhase.HALTING):
+            return OpenOperation(movement.operation, phase, (movement.client,))
+        case SourceMovement(phase=SourcePhase.NEGOTIATING | SourcePhase.AMENDING):
+            return OpenOperation(movement.operation, phase, (movement.target,))
+        case SourceMovement():
+            why_not = f"that is for {movement.target} to say now: it waits for its answer"
+            return OpenOperation(movement.operation, phase, (movement.target,), why_not)
+    why_not = "that is for the broker to decide from which the client comes: abandon it there"
+    return OpenOperation(movement.operation, phase, (movement.before,), why_not)
 
 
 def _note(movement: Movement, *, is_over: bool = False) -> Observe:

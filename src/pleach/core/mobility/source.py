@@ -14,7 +14,6 @@ import msgspec
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, Send, SetTimer
 from pleach.core.messages import (
     Approve,
-    Detach,
     Halt,
     Halted,
     MoveAbort,
@@ -89,8 +88,8 @@ class MovementSource:
             case SourcePhase.PREPARED:
                 return self._commit()
             case SourcePhase.HALTING:
-                return self._give_up(f"{movement.client} does not answer")
-        return self._give_up(f"{movement.target} does not answer")
+                return self.give_up(f"{movement.client} does not answer")
+        return self.give_up(f"{movement.target} does not answer")
 
     def client_reborn(self) -> Reaction:
         """The client that halted is gone. Its new incarnation stays, and does not get what was kept before."""
@@ -119,7 +118,7 @@ class MovementSource:
     def _halt(self) -> Reaction:
         movement = self._movement
         if movement.client not in self._context.sessions:
-            return self._give_up(f"{movement.client} has left")
+            return self.give_up(f"{movement.client} has left")
         movement.phase = SourcePhase.HALTING
         return Reaction([Send(movement.client, Halt(movement.operation)), *timers(movement)])
 
@@ -138,7 +137,7 @@ class MovementSource:
     def _transfer(self) -> Reaction:
         movement, sessions = self._movement, self._context.sessions
         if movement.client not in sessions:
-            return self._give_up(f"{movement.client} has left")
+            return self.give_up(f"{movement.client} has left")
         component = self._context.component_host.pack(movement.client)
         movement.phase = SourcePhase.PREPARED
         handed = sessions.hand_over(movement.client)
@@ -153,7 +152,7 @@ class MovementSource:
         movement = self._movement
         self.is_over = True
         client = movement.client
-        withdrawn: Sequence[Effect] = self._context.sessions.handle(client, Detach())
+        withdrawn: Sequence[Effect] = self._context.sessions.part_with(client)
         effects: list[Effect] = [
             self._done_waiting(),
             Send(client, Resume(movement.operation, movement.target, movement.address, movement.life)),
@@ -166,7 +165,8 @@ class MovementSource:
 
     # Back ----------------------------------------------------------------------------------------------------
 
-    def _give_up(self, reason: str) -> Reaction:
+    def give_up(self, reason: str) -> Reaction:
+        """The client goes on here. Until the state has been sent."""
         return self._abort(reason, resumed=self._stay())
 
     def _abort(self, reason: str, *, resumed: Sequence[Effect]) -> Reaction:

@@ -150,6 +150,7 @@ class Councillor:
         if now < self._due:
             return []
         self.log.relax(now)
+        self._heard = {who: heard for who, heard in self._heard.items() if not self._is_stale(heard, now)}
         if self.log.age(now) >= self._settings.window:
             self._rounds = min(2 * self._rounds, INTERVAL_MAX)
         self.tally["bulletins"] += 1
@@ -193,13 +194,18 @@ class Councillor:
         return turn._replace(sends=[*turn.sends, *self._passed_on(here)])
 
     def _keep(self, message: Bulletin, now: float) -> bool:
-        stale = (INTERVAL_MAX + 1) * self._settings.every
-        self._heard = {who: heard for who, heard in self._heard.items() if now - heard.at <= stale}
         shape, origin = self.log.cache.shape, message.way[0].broker
         if len(message.summary) != (shape.bits + 7) // 8 or len(self._heard) >= HEARD_MAX:
             return False
         self._heard[origin] = HeardBulletin(Bloom(shape, message.summary), message.address, now)
         return True
+
+    def _is_stale(self, heard: HeardBulletin, now: float) -> bool:
+        return now - heard.at > (INTERVAL_MAX + 1) * self._settings.every
+
+    def _is_fresh(self, broker: Node, now: float) -> bool:
+        heard = self._heard.get(broker)
+        return heard is not None and not self._is_stale(heard, now)
 
     # Motions ---------------------------------------------------------------------------------------------------
 
@@ -211,7 +217,7 @@ class Councillor:
         if len(way) <= 2 or window < self._settings.every + LAG_SECONDS or self._waits_for(there, now):
             return None
         cost = self._broker.reach(there, is_linked=False)
-        if cost is None or any(each.broker not in self._heard for each in way[1:]):
+        if cost is None or not all(self._is_fresh(each.broker, now) for each in way[1:]):
             return None
         level = max(each.level for each in way)
         motion = Motion(way, [*here.links[::-1], cost], window, level, {})

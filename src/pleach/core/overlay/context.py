@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Node
+from pleach.core.overlay.abandonment import Abandonable
 from pleach.core.overlay.seam import Reaction
 from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.rewiring import Rewiring
@@ -67,6 +68,7 @@ class BrokerContext:
     component_host: ComponentHost = field(init=False)  # set by the broker before it makes its machines
     awaited: tuple[Node, ...] = ()  # clients that are moving here: routing has their subscriptions already
     reset_hooks: list[PeerResetHook] = field(default_factory=list)
+    abandonable: list[Abandonable] = field(default_factory=list)  # protocols, in the order of the machines
 
     def on_peer_reset(self, hook: PeerResetHook) -> None:
         self.reset_hooks.append(hook)

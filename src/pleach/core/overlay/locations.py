@@ -16,7 +16,7 @@ from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Reaction, Reconfiguration
 
 BROKERS_MAX = 10_000
-HOSTS_MAX = 1_000  # of more, those that began first are forgotten
+HOSTS_MAX = 10_000  # of more, those that began first are forgotten
 
 
 class LocationsState(msgspec.Struct, array_like=True):
@@ -31,6 +31,7 @@ class KnownLocations:
     operation = ""
 
     def __init__(self, context: BrokerContext) -> None:
+        self.revision = 0  # rises whenever something is news
         self._context = context
         self._state = LocationsState()
 
@@ -46,22 +47,29 @@ class KnownLocations:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         assert isinstance(message, LocationReport)
-        state = self._state
         for broker, location in message.brokers.items():
-            if broker != self._context.name and self._is_news(state.brokers.get(broker), location):
-                state.brokers[broker] = location
+            if self._is_news(broker, location):
+                self._state.brokers[broker] = location
+                self.revision += 1
         for machine, host in message.hosts.items():
-            known = state.hosts.get(machine)
+            known = self._state.hosts.get(machine)
             if known is None or known.since < host.since:
-                state.hosts[machine] = host
-        for machine in sorted(state.hosts, key=lambda each: state.hosts[each].since)[: len(state.hosts) - HOSTS_MAX]:
-            del state.hosts[machine]
+                self._state.hosts[machine] = host
+                self.revision += 1
+        self._forget_hosts()
         return Reaction()
 
-    def _is_news(self, known: BrokerLocation | None, told: BrokerLocation) -> bool:
-        if known is None:
-            return len(self._state.brokers) < BROKERS_MAX
-        return known.term < told.term
+    def _is_news(self, broker: Node, told: BrokerLocation) -> bool:
+        if broker == self._context.name:
+            return False
+        known = self._state.brokers.get(broker)
+        return len(self._state.brokers) < BROKERS_MAX if known is None else known.term < told.term
+
+    def _forget_hosts(self) -> None:
+        hosts = self._state.hosts
+        if len(hosts) > HOSTS_MAX:
+            for machine in sorted(hosts, key=lambda each: hosts[each].since)[: len(hosts) - HOSTS_MAX]:
+                del hosts[machine]
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         raise AssertionError(f"{self.name} sets no timers, but {name} fired")
@@ -74,4 +82,5 @@ class KnownLocations:
         return pack(LocationsState(dict(sorted(state.brokers.items())), dict(sorted(state.hosts.items()))))
 
     def restore(self, state: bytes) -> None:
+        self.revision += 1
         self._state = unpack(state, LocationsState)

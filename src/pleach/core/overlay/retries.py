@@ -6,12 +6,15 @@ the operation and on the attempt, so that opposed requests wait for different ti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
-from pleach.core.effects import Concluded, Effect, SetTimer
+from pleach.core.effects import CancelTimer, Concluded, Effect, SetTimer
 from pleach.core.messages import RequestExchange, RequestMove, RequestRemove, RequestSwap
+from pleach.core.overlay.abandonment import ABANDONED, OpenOperation
+from pleach.core.overlay.seam import Reaction
 from pleach.core.timing import jitter
 
 RETRIES_MAX = 8
@@ -51,3 +54,21 @@ class Retries(msgspec.Struct):
     def _timer(self, operation: str) -> SetTimer:
         attempts = self.waiting[operation].attempts
         return SetTimer(self.prefix + operation, RETRY_SECONDS * 2**attempts * jitter(f"{operation}/{attempts}"))
+
+
+class PutOff:
+    """Requests of one protocol that are put off, as operators see them. `retries`: those of its present state."""
+
+    def __init__(self, retries: Callable[[], Retries]) -> None:
+        self._retries = retries
+
+    @property
+    def open_operations(self) -> list[OpenOperation]:
+        waiting = self._retries().waiting
+        return [OpenOperation(name, f"put off {each.attempts} times") for name, each in sorted(waiting.items())]
+
+    def abandon(self, operation: str) -> Reaction:
+        """Refuse the request."""
+        retries = self._retries()
+        del retries.waiting[operation]
+        return Reaction([CancelTimer(retries.prefix + operation), Concluded(operation, ABANDONED)])

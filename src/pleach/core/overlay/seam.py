@@ -10,7 +10,9 @@ Rule 2: held messages of a link stay in order. Where the reconfiguration keeps c
 Rule 3: what is held is state, and survives a restart.
 Rule 4: what was marked for an operation that was given up is dropped: it has come another way. This holds however late
         it comes over the link that the operation had opened, also where another operation has opened that link again.
-Rule 5: events do not wait for routing messages, nor these for events: a subscriber relies on confirmations, not on
+Rule 5: of an operation that was abandoned before anything marked for it was let in, only what came over that link is
+        dropped: a copy by another way is the event itself, whatever is under way by then.
+Rule 6: events do not wait for routing messages, nor these for events: a subscriber relies on confirmations, not on
         order. But what was held goes on in the order in which it came: a withdrawn advertisement removes subscriptions
         by which the events before it are routed.
 """
@@ -77,7 +79,8 @@ class Reaction(NamedTuple):
     `released`: links whose held messages go on now. `discarded`: links whose held messages are dropped. `void`: links
     whose held routing messages are dropped; their events stay held. `request`: what an operator has requested at
     another broker, and begins here. `forsaken`: an operation that is given up, and the peer at the other end of the
-    link that was opened for it (rule 4). `on_behalf`: what a broker requests in the name of one of its clients.
+    link that was opened for it (rule 4). `untouched`: nothing marked for that operation was let in (rule 5).
+    `on_behalf`: what a broker requests in the name of one of its clients.
     """
 
     effects: Sequence[Effect] = ()
@@ -85,6 +88,7 @@ class Reaction(NamedTuple):
     discarded: Sequence[Node] = ()
     request: Message | None = None
     forsaken: tuple[str, Node] | None = None
+    untouched: bool = False
     void: Sequence[Node] = ()
     on_behalf: tuple[Node, ClientRequest] | None = None
 
@@ -97,6 +101,7 @@ def join(*parts: Reaction) -> Reaction:
         [link for each in parts for link in each.discarded],
         next((each.request for each in parts if each.request), None),
         next((each.forsaken for each in parts if each.forsaken), None),
+        any(each.untouched for each in parts),
         [link for each in parts for link in each.void],
     )
 
@@ -139,6 +144,7 @@ class HeldState(msgspec.Struct, frozen=True, array_like=True):
     held: dict[Node, list[Passing]]
     earlier: dict[Node, list[Passing]]  # written by earlier versions only: precedes `held`
     forsaken: tuple[tuple[str, Node], ...] = ()
+    untouched: tuple[str, ...] = ()
 
 
 @dataclass
@@ -166,6 +172,7 @@ class Seam:
         self._reconfiguration: Reconfiguration | None = None
         self._held: dict[Node, Held] = {}
         self._forsaken: dict[tuple[str, Node], None] = {}
+        self._untouched: dict[str, None] = {}  # operations of rule 5
         self.held_total = 0  # counters for metrics, not captured: messages held …
         self.flooded_total = 0  # … messages flooded in swaps …
         self.discarded: Counter[Node] = Counter()  # … and by link, how often its held messages were dropped
@@ -244,6 +251,18 @@ class Seam:
         if len(self._forsaken) > FORSAKEN_MAX:
             del self._forsaken[next(iter(self._forsaken))]
 
+    def spare_copies(self, operation: str) -> None:
+        """Take copies that were marked for this operation for the events themselves from now on (rule 5)."""
+        self._untouched[operation] = None
+        if len(self._untouched) > FORSAKEN_MAX:
+            del self._untouched[next(iter(self._untouched))]
+
+    def unmarked(self, sender: Node, message: Passing) -> Passing:
+        """Rule 5."""
+        if not isinstance(message, Marked) or message.operation not in self._untouched:
+            return message
+        return message if (message.operation, sender) in self._forsaken else message.message
+
     def has_forsaken(self, peer: Node) -> bool:
         return any(other == peer for _, other in self._forsaken)
 
@@ -255,7 +274,12 @@ class Seam:
         return self._reconfiguration.arriving(sender, message)
 
     def capture(self) -> HeldState:
-        return HeldState({link: self._held[link].messages for link in sorted(self._held)}, {}, tuple(self._forsaken))
+        return HeldState(
+            {link: self._held[link].messages for link in sorted(self._held)},
+            {},
+            tuple(self._forsaken),
+            tuple(self._untouched),
+        )
 
     def restore(self, state: HeldState) -> None:
         self._held = {}
@@ -264,6 +288,7 @@ class Seam:
                 for message in messages:
                     self._hold(link, message)
         self._forsaken = dict.fromkeys(state.forsaken)
+        self._untouched = dict.fromkeys(state.untouched)
         self._note_idle()
 
 

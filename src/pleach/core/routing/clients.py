@@ -236,6 +236,18 @@ class ClientTable:
         del self._clients[client]
         self._note_screened(client)
         self.expected.gone(client, state.access)
+        return [*sends, *self._clear(client)]
+
+    def part_with(self, client: Node) -> list[Send]:
+        """A client goes on elsewhere: withdraw all that it has here, also where a fault has taken its session."""
+        return self._detach(client) if client in self._clients else self._clear(client)
+
+    def _clear(self, client: Node) -> list[Send]:
+        """Remove what a fault has left in the name of somebody who is not here any more."""
+        sends: list[Send] = []
+        for layer in Layer:
+            for entry in self._router.received_from(layer, client):
+                sends += self._router.remove(layer, client, entry).sends
         self._router.forget_round(client)
         return sends
 

@@ -12,6 +12,9 @@ since it takes no time there). Every message takes δmin to δmax on each link.
 
 With advertisements, which are leased as well, recovery takes twice the time: one layer after the other.
 
+The time counts from the fault, or from the end of the last disturbance that began before it had passed: a broker that
+is down, a link that is cut or exchanged (decision 44).
+
 S1 states (3.3) for all relayed renewals. Except for simple routing no π is long enough where clocks differ (decision
 12, tests/core/stabilise/test_printed_bound.py).
 """

@@ -11,8 +11,9 @@ Rule 3: there are few candidates for each copy: a copy on a machine that is no c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import nsmallest
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from pleach.core.messages.base import Node
@@ -43,8 +44,44 @@ class Preference(NamedTuple):
 def candidates(broker: Node, own: Machine, known: Iterable[KnownMachine], preference: Preference) -> list[Candidate]:
     """All machines but the broker's own, the best first."""
     others = [each for each in known if each.machine != own]
-    others.sort(key=lambda each: (_rank(each, preference), len(each.brokers) > 1, _draw(broker, each), each.machine))
+    others.sort(key=lambda each: _order(broker, each, preference))
     return [Candidate(each.machine, each.address) for each in others]
+
+
+_Order: TypeAlias = tuple[tuple[int, int], bool, int, Machine]
+
+
+def _order(broker: Node, each: KnownMachine, preference: Preference) -> _Order:
+    return _rank(each, preference), len(each.brokers) > 1, _draw(broker, each), each.machine
+
+
+class BestCandidates:
+    """The best candidates of one broker, which stay what they are while only others change.
+
+    So a change of one machine costs each broker one comparison, not a look at all machines.
+    """
+
+    def __init__(
+        self, broker: Node, own: Machine, known: Iterable[KnownMachine], preference: Preference, copies: int
+    ) -> None:
+        self.own, self.preference = own, preference
+        self._broker = broker
+        ordered = ((_order(broker, each, preference), each) for each in known if each.machine != own)
+        found = nsmallest(CANDIDATES_PER_COPY * copies, ordered, key=lambda pair: pair[0])
+        self.best = tuple(Candidate(each.machine, each.address) for _, each in found)
+        self._chosen = {each.machine: each for _, each in found}
+        self._worst = found[-1][0] if len(found) == CANDIDATES_PER_COPY * copies else None  # None: there is room
+
+    def bear(self, changes: Mapping[Machine, KnownMachine | None]) -> bool:
+        """Whether these are still the best after changes of machines; None: it is gone."""
+        return not any(self._is_moved_by(machine, after) for machine, after in changes.items() if machine != self.own)
+
+    def _is_moved_by(self, machine: Machine, after: KnownMachine | None) -> bool:
+        if machine in self._chosen:
+            return self._chosen[machine] != after
+        if after is None:
+            return False
+        return self._worst is None or _order(self._broker, after, self.preference) < self._worst
 
 
 def _draw(broker: Node, each: KnownMachine) -> int:

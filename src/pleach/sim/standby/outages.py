@@ -51,7 +51,7 @@ class StandbyOutages(SimOutages):
 
     def crash(self, broker: Node) -> None:
         host = self.host_of(broker)
-        self._run.record(RecordKind.FAULT, broker, detail="crash")
+        self._run.record(RecordKind.FAULT, broker, detail=self._run.faults.outage("crash", f"crash {broker}"))
         self._crashed[broker].append(host.name)
         self.take_down(host)
 
@@ -62,7 +62,8 @@ class StandbyOutages(SimOutages):
             self._run.refuse(step, f"broker {step.broker} is not down")
 
     def restart(self, step: steps.Restart) -> None:
-        self._run.record(RecordKind.FAULT, step.broker, detail="restart")
+        detail = self._run.faults.outage_over("restart", f"crash {step.broker}")
+        self._run.record(RecordKind.FAULT, step.broker, detail=detail)
         self.bring_up(self._standbys.hosts[self._crashed[step.broker].pop(0)])
 
     def take_destroy(self, step: steps.Destroy) -> None:
@@ -80,7 +81,8 @@ class StandbyOutages(SimOutages):
         if host.name in self._standbys.destroyed:
             return
         here = [broker for broker in run.brokers if self._standbys.brokers[broker].place == host.name]
-        run.record(RecordKind.FAULT, here[0] if here else host.name, detail=f"destroy machine {host.name}")
+        detail = run.faults.outage(f"destroy machine {host.name}", f"machine {host.name}")
+        run.record(RecordKind.FAULT, here[0] if here else host.name, detail=detail)
         self._standbys.destroyed[host.name] = None
         for crashed in self._crashed.values():
             if host.name in crashed:
@@ -121,8 +123,7 @@ class StandbyOutages(SimOutages):
         if not is_cut and not self._run.sim.has_link(*ends):
             self._run.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        tag = str(type(step).__struct_config__.tag)
-        self._run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=tag)
+        self._run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=self.told_of_link(step, ends))
         match step:
             case steps.Cut():
                 a, b = self._places(ends)
@@ -149,12 +150,14 @@ class StandbyOutages(SimOutages):
             for a, b in product(side, other)
             if i < j or (i > j and not step.one_way)
         ]
-        self._run.record(RecordKind.FAULT, NETWORK, detail=f"partition {step.told}")
+        detail = f"partition {step.told}"
+        self._run.record(RecordKind.FAULT, NETWORK, detail=self._run.faults.outage(detail, detail))
         self.cut(directions)
         self._run.sim.at(self._run.sim.now + step.seconds, partial(self._mend_partition, step, directions))
 
     def _mend_partition(self, step: steps.Partition, directions: Sequence[Direction]) -> None:
-        self._run.record(RecordKind.FAULT, NETWORK, detail=f"end of partition {step.told}")
+        detail = self._run.faults.outage_over(f"end of partition {step.told}", f"partition {step.told}")
+        self._run.record(RecordKind.FAULT, NETWORK, detail=detail)
         self.mend(directions)
 
     def _places(self, names: Iterable[Node]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Message, Node
-from pleach.scenario.machines import make_machine
+from pleach.scenario.machines import BrokerTree, make_machine
 from pleach.sim.standby.history import Commit, History
 from pleach.sim.standby.running import RunningBroker
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class ReplicatedBroker:
-    def __init__(self, name: Node, standbys: Standbys) -> None:
+    def __init__(self, name: Node, standbys: Standbys, tree: BrokerTree) -> None:
+        """`tree`: as its settings say."""
         self.name = name
         self.standbys = standbys
-        self.history = History(lambda: make_machine(standbys.scenario, standbys.tree, name))
+        self.history = History(lambda: make_machine(standbys.scenario, tree, name))
         self.current: RunningBroker | None = None  # the last that served, while it runs
         self.left_with: dict[Node, RunningBroker] = {}
         self.place = ""  # the machine where it ran last

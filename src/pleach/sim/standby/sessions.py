@@ -9,7 +9,7 @@ Rule 3: a sender that is a broker has sent what was confirmed of its commits: an
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TypeAlias
 
 from pleach.core.messages import Message, Node
@@ -57,10 +57,17 @@ class SimSessions:
         """`may_lose`: links are lossy, and lose messages for good."""
         self.may_lose = may_lose
         self.all: dict[tuple[Node, Node], OneWaySession] = {}
+        self._of: defaultdict[Node, list[OneWaySession]] = defaultdict(list)
         self.unconfirmed = 0  # messages
 
     def add(self, link: SimLink) -> OneWaySession:
-        return self.all.setdefault((link.sender, link.receiver), OneWaySession(link))
+        ends = (link.sender, link.receiver)
+        session = self.all.get(ends)
+        if session is None:
+            session = self.all[ends] = OneWaySession(link)
+            for node in ends:
+                self._of[node].append(session)
+        return session
 
     def confirm(self, sender: Node, receiver: Node, number: int) -> None:
         if number != OUTSIDE:
@@ -68,7 +75,7 @@ class SimSessions:
 
     def of(self, node: Node) -> list[OneWaySession]:
         """Those that begin or end at a node."""
-        return [session for ends, session in self.all.items() if node in ends]
+        return list(self._of[node])
 
     def is_new(self, node: Node, sender: Node, number: int, known: int) -> bool:
         """Whether a message is not one that was sent again; nothing is missing before it."""
@@ -77,7 +84,7 @@ class SimSessions:
 
     def received_by(self, node: Node) -> dict[Node, int]:
         """Up to which number a node has confirmed what each other one sent."""
-        return {sender: each.confirmed for (sender, receiver), each in self.all.items() if receiver == node}
+        return {each.link.sender: each.confirmed for each in self._of[node] if each.link.receiver == node}
 
     def sent_by(self, node: Node) -> dict[Node, int]:
-        return {receiver: each.sent for (sender, receiver), each in self.all.items() if sender == node}
+        return {each.link.receiver: each.sent for each in self._of[node] if each.link.sender == node}

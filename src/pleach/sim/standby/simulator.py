@@ -61,6 +61,7 @@ class StandbySimulator(Simulator):
         self.standbys: Standbys
         self._members: list[tuple[float, int, Way | None, object, int]] = []
         self._changed_at = 0.0
+        self.said = 0  # messages of members
 
     # Building ------------------------------------------------------------------------------------------------
 
@@ -164,6 +165,7 @@ class StandbySimulator(Simulator):
 
     def send_member(self, way: Way, message: HostMessage) -> None:
         self._serial += 1
+        self.said += 1
         heappush(self._members, (way.link.arrival(self.now), self._serial, way, message, way.connection))
 
     def later_member(self, seconds: float, action: Callable[[], None]) -> None:

@@ -7,25 +7,26 @@ in a network that has been up for a while; a broker that joins later gets them f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pleach.core.effects import Concluded, Send, SetTimer
 from pleach.core.messages import OPERATOR, Node, OperatorRequest
-from pleach.core.standby.candidates import KnownMachine, Preference, best, candidates
+from pleach.core.standby.candidates import KnownMachine, Preference, candidates
 from pleach.core.standby.composition import Candidate
 from pleach.core.standby.member import StandbyConfig
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, Register, View
 from pleach.errors import StandbyError
-from pleach.scenario.machines import tree_of
+from pleach.scenario.machines import OUTSIDE, BrokerTree, tree_of
 from pleach.scenario.model import Scenario
 from pleach.sim.links import SimLink
 from pleach.sim.service import service_of
 from pleach.sim.simulator import TimedMachine
 from pleach.sim.standby.history import BEGINNING, JournalledBroker
 from pleach.sim.standby.hosts import Host, HostMessage
+from pleach.sim.standby.machines import FORGOTTEN_SHARE, SimMachines
 from pleach.sim.standby.replicated import ReplicatedBroker
 from pleach.sim.standby.running import RunningBroker
 from pleach.sim.standby.sessions import SimSessions
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 TICKS_PER_SILENCE = 4  # within `after`
 START_SHARE_MAX = 0.1  # of `after`: a broker starts from its copy
 FILL_SHARE_MAX = 0.1  # of `after`
-FORGOTTEN_SHARE = 2.0  # of `after`: a machine that is silent for so long is no candidate
 
 
 class Standbys:
@@ -54,11 +54,10 @@ class Standbys:
         self.brokers: dict[Node, ReplicatedBroker] = {}
         self.destroyed: dict[Machine, None] = {}
         self._left: dict[Node, int] = {}  # the last views of brokers that have left for good
-        self.tree = tree_of(self.scenario)
         self._run = run
         self._views: dict[Node, View] = {}  # the newest of each broker
-        self._known: list[KnownMachine] | None = None  # None: it has changed
-        self._ranked: dict[tuple[Node, Machine, tuple[Node, ...]], tuple[Candidate, ...]] = {}
+        self._machines = SimMachines(self)
+        self._short: Node = ""  # the last broker that lacked copies, which is looked at first
         sim.standbys = self
 
     # Before the start ----------------------------------------------------------------------------------------
@@ -68,8 +67,9 @@ class Standbys:
         assert self.scenario.standby is not None
         for machine in (*self.scenario.brokers, *self.scenario.standby.machines):
             self._add_host(machine)
+        tree = tree_of(self.scenario)
         for broker in self.scenario.brokers:
-            self._add_broker(broker)
+            self._add_broker(broker, tree)
 
     def begin(self) -> None:
         """Start all brokers of the scenario, each with its copies in place."""
@@ -90,7 +90,7 @@ class Standbys:
         """A broker that is new, with a machine of its own; it serves once it has a standby."""
         host = self._add_host(_fresh_name(broker, self.hosts))
         former = self.brokers.get(broker)
-        self._add_broker(broker)
+        self._add_broker(broker, OUTSIDE)
         if former is None:
             self.sim.link(OPERATOR, broker, (0.0, 0.0))
         host.disk.copies[broker] = BEGINNING
@@ -105,8 +105,8 @@ class Standbys:
         self.later(every * self.ways.draws.random(), partial(self._tick, host))
         return host
 
-    def _add_broker(self, broker: Node) -> None:
-        replicated = self.brokers[broker] = ReplicatedBroker(broker, self)
+    def _add_broker(self, broker: Node, tree: BrokerTree) -> None:
+        replicated = self.brokers[broker] = ReplicatedBroker(broker, self, tree)
         self.sim.add(broker, replicated, service=service_of(self.scenario, broker, self._run.brokers))
 
     def _first_view(self, broker: Node) -> View:
@@ -154,30 +154,7 @@ class Standbys:
             host.receive(way.sender, message)
 
     def candidates(self, running: RunningBroker) -> tuple[Candidate, ...]:
-        """As brokers know machines from each other."""
-        if self._known is None:
-            self._known = self._known_machines()
-            self._ranked.clear()
-        neighbours = tuple(running.inner.router.neighbours)
-        key = running.broker.name, running.host.name, neighbours
-        if key not in self._ranked:
-            ranked = candidates(*key[:2], self._known, Preference(neighbours=neighbours))
-            self._ranked[key] = best(ranked, self.config.copies)
-        return self._ranked[key]
-
-    def _known_machines(self) -> list[KnownMachine]:
-        places: dict[Machine, list[Node]] = {}
-        for name, broker in self.brokers.items():
-            places.setdefault(broker.place, []).append(name)
-        return [
-            KnownMachine(name, brokers=tuple(places.get(name, ())))
-            for name, host in self.hosts.items()
-            if not host.is_leaving and not self._is_long_gone(host)
-        ]
-
-    def _is_long_gone(self, host: Host) -> bool:
-        """Whether brokers have told each other by now that the machine is silent."""
-        return not host.is_up and self.sim.now - host.down_at >= FORGOTTEN_SHARE * self.config.after
+        return self._machines.candidates(running)
 
     def forget_later(self) -> None:
         """A machine has gone down."""
@@ -185,7 +162,7 @@ class Standbys:
 
     def machines_changed(self) -> None:
         """Brokers tell each other which machines there are, and who runs there."""
-        self._known = None
+        self._machines.changed()
 
     # Brokers -------------------------------------------------------------------------------------------------
 
@@ -198,6 +175,7 @@ class Standbys:
     def serves(self, running: RunningBroker) -> None:
         """All nodes that can reach it connect to it; what was not confirmed is sent again, both ways."""
         self._note(running.broker.name, f"serves at {running.host.name}")
+        self._mends_anew(running.broker.name)
         running.broker.serve(running)
         if running.broker.name in self._run.brokers:
             self._run.brokers[running.broker.name] = running.inner
@@ -227,6 +205,16 @@ class Standbys:
             self._views[view.broker] = view
             self.sim.changed()
             self._note(view.broker, _told(view))
+            self._mends_anew(view.broker)
+
+    def _mends_anew(self, broker: Node) -> None:
+        """A broker has changed its machine, or its copies; so long it has confirmed nothing, perhaps."""
+        faults = self._run.faults
+        faults.ends(f"move of {broker}")
+        in_use = {machine for view in self._views.values() for machine in view.members}
+        for machine in self.destroyed:
+            if machine not in in_use:
+                faults.ends(f"machine {machine}")
 
     def view_of(self, broker: Node) -> View:
         return self._views[broker]
@@ -246,7 +234,7 @@ class Standbys:
     # Links ---------------------------------------------------------------------------------------------------
 
     def peers_of(self, broker: Node) -> list[Node]:
-        return [receiver for sender, receiver in self.sessions.all if sender == broker]
+        return [each.link.receiver for each in self.sessions.of(broker) if each.link.sender == broker]
 
     def place_of(self, node: Node, peer: Node) -> str:
         """Where a node is, as one that is connected to it sees it."""
@@ -300,10 +288,24 @@ class Standbys:
     @property
     def is_short(self) -> bool:
         """Whether a broker has fewer copies, or witnesses, than there are machines for."""
-        up = [name for name, host in self.hosts.items() if host.is_up and not host.is_leaving]
-        return any(self._lacks(self.brokers[each], up) for each in self._run.brokers)
+        up = {name for name, host in self.hosts.items() if host.is_up and not host.is_leaving}
+        if self._short in self._run.brokers and self._lacks(self.brokers[self._short], up):
+            return True
+        self._short = next((each for each in self._run.brokers if self._lacks(self.brokers[each], up)), "")
+        return bool(self._short)
 
-    def _lacks(self, broker: ReplicatedBroker, up: list[Machine]) -> bool:
+    def is_covered(self, broker: Node) -> bool:
+        """Whether it serves, in a view that is full and open, whose members live and know it.
+
+        Commits may be on their way to the copies, as they always are in a busy network.
+        """
+        view = self.view_of(broker)
+        registers = [self.hosts[each].disk.registers.get(broker) for each in view.members]
+        is_known = all(register is not None and register.view == view and register.is_open for register in registers)
+        is_full = len(view.members) == 2 * self.config.copies - 1 and all(self.hosts[m].is_up for m in view.members)
+        return is_known and is_full and self.brokers[broker].current is not None
+
+    def _lacks(self, broker: ReplicatedBroker, up: Collection[Machine]) -> bool:
         current = broker.current
         if current is None:
             return True
@@ -311,7 +313,7 @@ class Standbys:
         view, register = member.view, member.register
         assert view is not None
         assert register is not None
-        wanted = min(2 * self.config.copies - 1, len({*up, current.host.name}))
+        wanted = min(2 * self.config.copies - 1, len(up) + (current.host.name not in up))
         copies = min(self.config.copies, wanted)
         living = [each for each in view.members if self.hosts[each].is_up]
         return (

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.core.messages import ColourStage, Forward, Install, Layer, ParentChange, Recolour, pack, unpack
+from pleach.core.events.event import Event, EventId
+from pleach.core.messages import Coloured, ColourStage, Forward, Install, Layer, ParentChange, Recolour, pack, unpack
 from pleach.core.overlay.coloured.bounds import stabilisation
 from pleach.core.overlay.coloured.broker import ColouredBroker, ColouredState
 from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, Keeper, KeeperReaction
@@ -159,9 +160,14 @@ def test_a_damaged_clock_is_late_by_one_period_at_most(due):
 
 
 def test_state_survives_a_restart_byte_for_byte():
+    """With a message of a colour that the broker does not have yet, which waits for it."""
     run = healthy()
     for name, broker in run.brokers.items():
+        neighbour, colour = next(iter(broker._planes.neighbours())), broker._planes.colour_of(ColourStage.OLD)
+        event = Forward(Event(EventId("p", 1, 1), {}))
+        broker.handle(neighbour, Coloured(colour, ColourStage.NEW, is_downward=True, hops=1, message=event), now=4.5)
         data = broker.capture()
+        assert len(unpack(data, ColouredState).early) == 1
         twin = make_machine(run.scenario, tree_of(run.scenario), name)
         twin.restore(data)
         assert twin.capture() == data

@@ -56,6 +56,13 @@ def carried_out(*steps, ordering="causal", duration=12.0):
     return parents(run), [(refusal.step, refusal.reason) for refusal in result.refusals]
 
 
+def test_a_second_removal_is_refused_and_the_first_is_carried_out():
+    """Else the answer to the first one fits no removal, and the clients are never told where to go."""
+    tree, refused = carried_out(remove(4.2, "f"), add(4.25, "f", "a"), remove(4.3, "f"))
+    assert "f" not in tree
+    assert [reason for _, reason in refused] == ["broker f is still there", "f leaves already, by operation 1"]
+
+
 TREE = {"a": None, "b": "a", "c": "a", "d": "b", "e": "b", "f": "c"}
 
 

@@ -11,6 +11,7 @@ from pleach.core.messages import (
     Activate,
     Begin,
     Begun,
+    CycleAbandoned,
     CycleEnded,
     CycleForgotten,
     CycleRefused,
@@ -100,6 +101,7 @@ MESSAGES = [
     Done("1", "b"),
     Done("1", "c"),
     CycleRefused("1", "no"),
+    CycleAbandoned("1"),
 ]
 AT_BOTH_LINKS = {CycleRefused, Removed, Done}
 ALONG_COLOURS = {CycleRefused, Begin, RelayTables, RelayRouting, Separator, EndOfRelay}
@@ -161,12 +163,22 @@ def test_an_exchange_begins_once(protocol, place):
 
 
 @pytest.mark.parametrize("protocol", [name for name in OBEYED if Begin in OBEYED[name]])
-def test_nobody_refuses_what_has_begun(protocol):
+@pytest.mark.parametrize(("sender", "message"), [("c", CycleRefused("1", "late")), ("a", CycleAbandoned("1"))])
+def test_nobody_refuses_or_gives_up_what_has_begun(protocol, sender, message):
     machine = locked(protocol, "x")
     machine.handle("a", Begin("1"), now=0.0)
     before = machine.capture()
     with pytest.raises(ProtocolError):
-        machine.handle("c", CycleRefused("1", "late"), now=0.0)
+        machine.handle(sender, message, now=0.0)
+    assert machine.capture() == before
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_only_who_asked_for_the_lock_gives_it_up(place):
+    machine = locked("path", place)
+    before = machine.capture()
+    with pytest.raises(ProtocolError):
+        machine.handle("c" if place != "v" and place != "y = v" else "d", CycleAbandoned("1"), now=0.0)
     assert machine.capture() == before
 
 
@@ -178,6 +190,7 @@ def test_nobody_refuses_what_has_begun(protocol):
     [
         LockCycle("x", ["b", "c", "a"], 0, "path"),  # back over the new link: we have begun it in a former life
         CycleRefused("x", "a is locked"),
+        CycleAbandoned("x"),
         Begin("x"),
         Activate("x"),
         Separator("x", "a"),

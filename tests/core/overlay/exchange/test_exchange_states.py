@@ -15,6 +15,7 @@ from pleach.core.messages import (
     Activate,
     Begin,
     Begun,
+    CycleAbandoned,
     CycleEnded,
     CycleForgotten,
     CycleRefused,
@@ -72,7 +73,8 @@ def rows_of(protocol):
 def messages(cycle):
     """One of each type, for each sender and side that it can name."""
     yield from (kind(OPERATION) for kind in (Begin, Begun, Activate, EndOfRelay, Reconfigure, Reconfigured, Removed))
-    yield from (Unlock(OPERATION), CycleRefused(OPERATION, "no"), Flush(OPERATION, cycle.u), Flush(OPERATION, cycle.v))
+    yield from (Unlock(OPERATION), CycleAbandoned(OPERATION), CycleRefused(OPERATION, "no"))
+    yield from (Flush(OPERATION, cycle.u), Flush(OPERATION, cycle.v))
     yield RelayTables(OPERATION, [], [], is_settled=True)
     yield RelayRouting(OPERATION, Withdraw(Layer.SUBSCRIPTIONS, "", "price > 1"))
     yield LockCycle(OPERATION, cycle.path, cycle.cut, cycle.protocol)
@@ -107,6 +109,8 @@ def is_legal(broker, sender, message):
             return broker.name == part.cycle.u and sender == part.cycle.v and not has_begun
         case CycleRefused():
             return not has_begun and part.cycle.is_next(broker.name, sender)
+        case CycleAbandoned():
+            return not has_begun and broker.name != part.cycle.u and part.cycle.is_next(sender, broker.name)
     if broker.name == part.cycle.u and not has_begun:
         return False
     cause = part._input(sender, message)

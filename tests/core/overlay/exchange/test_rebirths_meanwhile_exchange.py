@@ -89,7 +89,22 @@ def under_load(protocol, seed, lives):
 def test_in_any_order_also_one_after_the_other(protocol, lives):
     for seed in range(25 * FACTOR):
         world, cut = under_load(protocol, seed, lives)
-        assert flaws(world, cut) == [], (seed, lives)
+        assert flaws(world, cut) == [] or lost_both_ends(world, cut), (seed, lives)
+
+
+def lost_both_ends(world, cut):
+    """Whether all have lost their memory whose word on one of the two links counts."""
+    reborn = {broker for broker, life in world.life_of.items() if life > 1}
+    return {"1", "4"} <= reborn or {CHAIN[cut], CHAIN[cut + 1]} <= reborn
+
+
+@pytest.mark.parametrize("seed", [36, 167])
+def test_where_both_ends_of_a_link_forget_nobody_is_left_to_say_whether_it_is_there(seed):
+    """What falls short (docs/protocols/forgotten.md): these would be mended if this failed."""
+    world, cut = under_load("path", seed, lives=2)
+    assert lost_both_ends(world, cut)
+    assert world.locked == {}
+    assert flaws(world, cut)
 
 
 def test_the_protocol_that_doubles_nothing_doubles_nothing_then_either():

@@ -325,7 +325,10 @@ class Keeper:
     def _carry(self, carry: Carry) -> KeeperReaction:
         """Handle a request if this broker is root, else send it to the root."""
         if carry.asked == self._name and isinstance(carry.request, RequestRemove):
-            self._state.leaving = carry.request.operation
+            operation, first = carry.request.operation, self._state.leaving
+            if first:  # a second one would be answered before the first is over, and end it
+                return KeeperReaction([Concluded(operation, f"{self._name} leaves already, by operation {first}")])
+            self._state.leaving = operation
         if self._state.phase is ColouredPhase.ROOT:
             return KeeperReaction(self._answered(self._requests.ask(carry)))
         if carry.asked == self._name:

@@ -23,6 +23,7 @@ import msgspec
 
 from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.core.messages import (
+    CycleAbandoned,
     CycleEnded,
     CycleForgotten,
     CycleRefused,
@@ -35,11 +36,12 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
+from pleach.core.overlay.abandonment import ABANDONED, OpenOperation
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.contract import NOTHING, PART, ExchangePart, PartMaker, note
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.exchange.failures import KEPT_MAX, ExchangeFate, Kept, OldLink, PeerResets, fate
-from pleach.core.overlay.retries import Retries
+from pleach.core.overlay.retries import PutOff, Retries
 from pleach.core.overlay.seam import Reaction, Reconfiguration, join
 from pleach.errors import ProtocolError
 
@@ -79,6 +81,7 @@ class ExchangeMachine:
         self._state = ExchangeState()
         self._part: ExchangePart | None = None
         context.on_peer_reset(self.peer_reset)
+        context.abandonable += [self, PutOff(lambda: self._state.retries)]
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -87,6 +90,10 @@ class ExchangeMachine:
     @property
     def operation(self) -> str:
         return "" if self._part is None else self._part.cycle.operation
+
+    @property
+    def open_operations(self) -> list[OpenOperation]:
+        return [] if self._part is None else [self._opened(self._part.cycle)]
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:
         match message:
@@ -108,6 +115,8 @@ class ExchangeMachine:
             return self._begin(now)
         if isinstance(message, CycleRefused):
             return self._refused(part.cycle, message)
+        if isinstance(message, CycleAbandoned):
+            return self._abandoned(part.cycle)
         handled = part.handle(sender, message)
         self._state.phase = ExchangePhase.BEGUN
         return self._ended_if_over(part, handled)
@@ -117,7 +126,9 @@ class ExchangeMachine:
         name = self._context.name
         if not cycle.are_beside(name, sender):
             raise ProtocolError(name, sender, message, "the sender is not beside this broker on the cycle")
-        if not isinstance(message, LockCycle | CycleRefused):
+        if isinstance(message, CycleAbandoned) and not (cycle.is_next(sender, name) and name != cycle.u):
+            raise ProtocolError(name, sender, message, "only the broker that asked for the lock gives it up")
+        if not isinstance(message, LockCycle | CycleRefused | CycleAbandoned):
             if name == cycle.u and self._state.phase is ExchangePhase.LOCKED:
                 raise ProtocolError(name, sender, message, "the exchange has not begun: not all are locked")
             return
@@ -220,8 +231,8 @@ class ExchangeMachine:
         return self._parts[cycle.protocol](self._context, cycle, self._ordering)
 
     def _refused(self, cycle: Cycle, message: CycleRefused) -> Reaction:
-        self._end()
         if self._context.name != cycle.u:
+            self._end()
             before = cycle.path[cycle.path.index(self._context.name) - 1]
             return Reaction([Send(before, message)])
         patient = self._state.is_patient
@@ -229,9 +240,41 @@ class ExchangeMachine:
         outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
         if message.is_busy:
             outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
+        return self._undone_at_u(cycle, outcome)
+
+    def _undone_at_u(self, cycle: Cycle, outcome: Sequence[Effect]) -> Reaction:
+        self._end()
         if cycle.v in self._context.router.neighbours:  # it has joined here meanwhile
             return Reaction(outcome, released=[cycle.v])
         return Reaction([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
+
+    # Abandoned by an operator (abandonment.py) ---------------------------------------------------------------
+
+    def _opened(self, cycle: Cycle) -> OpenOperation:
+        name, is_locking = self._context.name, self._state.phase is ExchangePhase.LOCKED
+        beside = {*cycle.along(name), cycle.across_new(name)} - {None}
+        waits_for = (cycle.after(name),) if is_locking else tuple(sorted(each for each in beside if each))
+        why_not = "" if name == cycle.u else f"that is for {cycle.u} to decide, where it began: abandon it there"
+        if not is_locking:
+            why_not = f"all of its brokers are locked, and it only goes forward: it waits for {', '.join(waits_for)}"
+        return OpenOperation(cycle.operation, f"exchange {self._state.phase}", waits_for, why_not)
+
+    def abandon(self, operation: str) -> Reaction:
+        """At u, before it has heard that all are locked. What v then sends to say so finds nothing under way."""
+        assert self._part is not None, "it is listed"
+        cycle = self._part.cycle
+        following = Send(cycle.path[1], CycleAbandoned(operation))
+        undone = self._undone_at_u(cycle, [Concluded(operation, ABANDONED)])
+        return undone._replace(effects=[following, *undone.effects])
+
+    def _abandoned(self, cycle: Cycle) -> Reaction:
+        """Behind u: whoever has been locked for it is free, up to v, which has opened the new link."""
+        self._end()
+        if self._context.name != cycle.v:
+            return Reaction([Send(cycle.after(self._context.name), CycleAbandoned(cycle.operation))])
+        if cycle.u in self._context.router.neighbours:  # it has joined here meanwhile
+            return Reaction(released=[cycle.u])
+        return Reaction([LinkDown(cycle.u)], discarded=[cycle.u])
 
     # The end -------------------------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ class HandoverSeam:
     def arriving(self, sender: Node, message: Passing) -> Verdict:
         if message.__class__ in CLIENT_REQUESTS:
             return self._request(sender, message)  # type: ignore[arg-type]
+        if self._change.role is MembershipRole.JOINING and sender == self._change.partner:
+            return Drop("of a former connection, which was abandoned")  # its answer to `Connect` comes first
         return stale(sender, message)
 
     def _request(self, client: Node, request: ClientRequest) -> Verdict:

@@ -25,6 +25,7 @@ from pleach.core.messages import (
     ClientLeft,
     CloseAB,
     Connect,
+    ConnectAbandoned,
     ConnectAck,
     ConnectNack,
     Farewell,
@@ -34,6 +35,7 @@ from pleach.core.messages import (
     MembershipMessage,
     Message,
     Node,
+    RemoveAbandoned,
     RemoveAck,
     RemoveNack,
     RemoveReq,
@@ -43,11 +45,14 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
+from pleach.core.overlay.abandonment import OpenOperation
 from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.membership.abandoning import MembershipAbandoning
 from pleach.core.overlay.membership.failures import MembershipFailures
 from pleach.core.overlay.membership.handover import HandoverSeam, confirm, tables_of
 from pleach.core.overlay.membership.state import Changing, MembershipPart, MembershipState
-from pleach.core.overlay.membership.transitions import MembershipPhase, MembershipRole, Speaker
+from pleach.core.overlay.membership.transitions import LATE, MembershipPhase, MembershipRole, Speaker
+from pleach.core.overlay.retries import PutOff
 from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
@@ -63,7 +68,9 @@ class Membership:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._part = MembershipPart(context)
+        self._abandoning = MembershipAbandoning(self._part)
         context.on_peer_reset(MembershipFailures(self._part).peer_reset)
+        context.abandonable += [self, PutOff(lambda: self._state.retries)]
 
     @property
     def _state(self) -> MembershipState:
@@ -105,6 +112,16 @@ class Membership:
         """Clients of a broker that leaves which need not be waited for unless they are back."""
         return frozenset(() if self._state.change is None else self._state.change.absent)
 
+    @property
+    def open_operations(self) -> list[OpenOperation]:
+        change = self._state.change
+        return [] if change is None else [self._abandoning.opened(change)]
+
+    def abandon(self, operation: str) -> Reaction:  # noqa: ARG002 - there is one at most
+        change = self._state.change
+        assert change is not None, "it is listed"
+        return self._abandoning.abandon(change)
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
             case RequestAdd():
@@ -115,8 +132,11 @@ class Membership:
                 return self._connect(sender, message)
             case RemoveReq():
                 return self._remove_req(sender, message)
-            case Farewell() if self._is_noted(sender):
-                return NOTHING
+            case ConnectAbandoned():
+                return self._abandoning.disconnected(sender)
+        return NOTHING if self._is_late(sender, message) else self._pursue(sender, message)
+
+    def _pursue(self, sender: Node, message: Message) -> Reaction:
         change = self._state.change
         reason = change.why_not(sender, message) if change else "no broker is being added or removed here"
         if change is None or reason:
@@ -143,6 +163,12 @@ class Membership:
 
     def restore(self, state: bytes) -> None:
         self._part.state = unpack(state, MembershipState)
+
+    def _is_late(self, sender: Node, message: Message) -> bool:
+        """Rules 3 and 4 of transitions.py."""
+        if isinstance(message, Farewell):
+            return self._is_noted(sender)
+        return isinstance(message, LATE) and message.operation != self.operation  # type: ignore[attr-defined]
 
     def _is_noted(self, client: Node) -> bool:
         """Whether nothing more is to be done about a farewell.
@@ -306,6 +332,9 @@ class Membership:
                 return self._inherit(change, clients)
             case Said():
                 return self._said(change, message)
+            case RemoveAbandoned():
+                self._part.advance(change, RemoveAbandoned)
+                return Reaction()
             case ClientLeft(_, client):
                 if change.clients.pop(client, None) is None or self._is_broker(client):
                     return Reaction()

@@ -4,7 +4,9 @@ Rule 1: a phase changes only through TRANSITIONS, or when the partner fails (fai
 Rule 2: a message whose key is absent, or of another operation, is refused with ProtocolError, and changes nothing.
 Rule 3: `Connect` is answered in every phase: a is not locked for AddBroker. A `Farewell` that is not waited for is
         ignored: the driver says it in the name of a client that was away, and the client's own may still come.
-Rule 4: LEAVING, CLOSED becomes IDLE, without a message, once no client is on its way.
+Rule 4: An answer to an operation that is not under way here is dropped: it was abandoned here. So is `RemoveAbandoned`
+        where the operation was refused; `ConnectAbandoned` is taken in every phase, as `Connect` is.
+Rule 5: LEAVING, CLOSED becomes IDLE, without a message, once no client is on its way.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from pleach.core.messages import (
     ClientLeft,
     CloseAB,
     Connect,
+    ConnectAbandoned,
     ConnectAck,
     ConnectNack,
     Farewell,
     Handover,
     Left,
     Message,
+    RemoveAbandoned,
     RemoveAck,
     RemoveNack,
     RemoveReq,
@@ -80,10 +84,26 @@ PAPER: Mapping[Key, MembershipPhase] = MappingProxyType(
     }
 )
 
+# Not in S0: b thinks better of it, before its clients are handed over.
+ABANDONED: Mapping[Key, MembershipPhase] = MappingProxyType({(INHERITING, ASKED, RemoveAbandoned, PARTNER): IDLE})
+LATE: tuple[type[Message], ...] = (ConnectAck, ConnectNack, RemoveAck, RemoveNack, RemoveAbandoned)
+
 # A broker that takes part in a change answers other requests all the same: it takes b on, puts them off, or refuses.
-BEGINNINGS: tuple[type[Message], ...] = (RequestAdd, RequestRemove, Connect, RemoveReq)
+BEGINNINGS: tuple[type[Message], ...] = (RequestAdd, RequestRemove, Connect, RemoveReq, ConnectAbandoned)
 ANSWERED: Mapping[Key, MembershipPhase] = MappingProxyType(
     {key: key[1] for key in product(MembershipRole, (ASKED, HANDED, CLOSED), BEGINNINGS, Speaker)}
 )
 
-TRANSITIONS: Mapping[Key, MembershipPhase] = MappingProxyType({**PAPER, **ANSWERED})
+TRANSITIONS: Mapping[Key, MembershipPhase] = MappingProxyType({**PAPER, **ABANDONED, **ANSWERED})
+
+# Why a change cannot be abandoned here (abandoning.py); empty where it can.
+WHY_NOT: Mapping[tuple[MembershipRole, MembershipPhase], str] = MappingProxyType(
+    {
+        (JOINING, ASKED): "",
+        (LEAVING, ASKED): "",
+        (LEAVING, HANDED): "its clients have been handed to {partner}: it only goes forward, and waits for {awaited}",
+        (LEAVING, CLOSED): "its clients have been sent to {partner}: it only goes forward, and waits for {awaited}",
+        (INHERITING, ASKED): "that is for {partner} to decide, which leaves: abandon it there",
+        (INHERITING, CLOSED): "{partner} has handed over its clients: it only goes forward, and waits for {awaited}",
+    }
+)

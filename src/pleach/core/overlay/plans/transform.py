@@ -57,11 +57,31 @@ def exchanges_towards(tree: Topology, wanted: Iterable[Link], protocol: str) -> 
     """One for each missing link (S1 Theorem 2), the shortest cycle first, which locks fewer brokers."""
     goal = frozenset(wanted)
     found: list[ExchangeStep] = []
-    while ways := [tree.path(u, v) for u, v in sorted(goal - {*tree.links})]:
-        way = min(ways, key=lambda way: (len(way), way))
-        removed = next(link for link in links_on(way) if link not in goal)  # exists, since the goal has no cycle
-        found.append(ExchangeStep(removed, (way[0], way[-1]), protocol))
-        tree = apply(tree, found[-1])
+    while first := exchanges_at_once(tree, goal, protocol, most=1):
+        found += first
+        tree = apply(tree, first[0])
+    return found
+
+
+def exchanges_at_once(
+    tree: Topology, wanted: Iterable[Link], protocol: str, *, kept: Iterable[Link] = (), most: int
+) -> list[ExchangeStep]:
+    """The first of `exchanges_towards`, and others whose cycles share no broker with it or each other.
+
+    `kept`: links that do not go for missing ones. None are found where no link is missing.
+    """
+    goal = frozenset(wanted)
+    stay = goal.union(kept)
+    ways = sorted((tree.path(u, v) for u, v in goal.difference(tree.links)), key=lambda way: (len(way), way))
+    taken: set[Node] = set()
+    found: list[ExchangeStep] = []
+    for way in ways:
+        removed = next((link for link in links_on(way) if link not in stay), None)
+        if removed is not None and taken.isdisjoint(way):  # there is one, if what is wanted and kept has no cycle
+            found.append(ExchangeStep(removed, (way[0], way[-1]), protocol))
+            taken.update(way)
+        if len(found) == most:
+            break
     return found
 
 

@@ -14,6 +14,10 @@ before that. The broker that can tell decides, by FATES and OUTCOMES, and tells 
            then a, which has heard of c, or never will
     two    the third, for itself: undone unless it has adopted the new routing
 
+An operator may abandon a swap as long as b has not passed `Swap` on: at b, which gives up as if a lease were over; or
+at a, as long as a has not said `Swap`. Then a is free at once: it has let nothing in that came over a–c, and b passes
+copies of all of that (seam.py, rule 5), until it hears `SwapAbandoned` behind `Lock`, and gives up as well.
+
 What the lost broker had sent before and is not here yet never comes. Until the swap is decided, events from outside
 are held: their way depends on it.
 """
@@ -24,11 +28,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from pleach.core.effects import CancelTimer, Effect, LinkDown, Send, SetTimer
-from pleach.core.messages import Abort, Aborted, Close, Forgot, LockNack, Message, Node
+from pleach.core.messages import Abort, Aborted, Close, Forgot, LockNack, Message, Node, SwapAbandoned
+from pleach.core.overlay.abandonment import ABANDONED, OpenOperation
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.state import SwapPart, Swapping, note
-from pleach.core.overlay.swaplink.transitions import FATES, SwapFate, SwapPhase, SwapRole
+from pleach.core.overlay.swaplink.transitions import FATES, OPEN, PRINTED_AS, SwapFate, SwapPhase, SwapRole
 
 LEASE_SECONDS = 10.0
 LEASE: Final = "swaplink:lease"
@@ -71,26 +76,48 @@ class SwapFailures:
         swap = self._part.state.swap
         return self._give_up(swap) if swap is not None and swap.is_leased else NOTHING
 
-    def _give_up(self, swap: Swapping) -> Reaction:
+    def opened(self, swap: Swapping) -> OpenOperation:
+        awaited, why_not = OPEN[swap.role, swap.phase]
+        others = tuple((swap.a, swap.b, swap.c)[role] for role in awaited)
+        if not why_not and not swap.is_corrected:
+            why_not = PRINTED_AS
+        phase = f"swap {swap.role.name.lower()} {swap.phase.name.lower()}"
+        return OpenOperation(swap.operation, phase, others, why_not.format(" and ".join(others)))
+
+    def abandon(self, swap: Swapping) -> Reaction:
+        if swap.role is SwapRole.B:
+            return self._give_up(swap, ABANDONED)
+        self._part.decide(swap, SwapFate.GIVE_UP)
+        undone = self._part.undone_at_a(swap, ABANDONED, is_busy=False)
+        return undone._replace(effects=[Send(swap.b, SwapAbandoned(swap.operation)), *undone.effects], untouched=True)
+
+    def _give_up(self, swap: Swapping, reason: str = "") -> Reaction:
         """At b: a or c has not answered within its lease, or is lost. What it says of this swap later is void.
 
         The swap is not tried again: a and b would be locked for another lease at once.
         """
-        abort, was_locked = Abort(swap.operation), swap.phase is SwapPhase.LOCKED
-        noted = self._part.decide(swap, SwapFate.GIVE_UP)
-        if was_locked:
-            reason = _forgotten(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
+        before = swap.phase
+        return self._given_up(swap, before, self._part.decide(swap, SwapFate.GIVE_UP), reason)
+
+    def _given_up(self, swap: Swapping, before: SwapPhase, noted: Sequence[Effect], reason: str) -> Reaction:
+        abort = Abort(swap.operation, reason)
+        if before is SwapPhase.LOCKED:
+            reason = reason or _forgotten(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
             return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
         return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *noted])
 
     def handle(self, swap: Swapping, sender: Node, message: Message) -> Reaction:
-        was_swapping = swap.phase is SwapPhase.SWAPPING
+        before = swap.phase
         noted = self._part.advance(swap, type(message), swap.role_of(sender))
         match message, swap.role:
+            case SwapAbandoned(), _:
+                is_given_up = before is SwapPhase.ABORTING
+                return NOTHING if is_given_up else self._given_up(swap, before, noted, ABANDONED)
             case Forgot(_, broker), _:
                 return NOTHING if broker in swap.lost else self._lose(broker)
-            case Abort(), SwapRole.A if sender == swap.b:
-                reason = _forgotten(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
+            case Abort(_, why), SwapRole.A if sender == swap.b:
+                silence = f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
+                reason = _forgotten(swap) or why or silence
                 resumed = self._resume([swap.b])
                 undone = self._part.undone_at_a(swap, reason, is_busy=False)
                 return undone._replace(effects=[*noted, *resumed, *undone.effects])
@@ -98,7 +125,7 @@ class SwapFailures:
                 return self._undo(swap)
             case Abort(), _:
                 return join(Reaction([Send(sender, Aborted(swap.operation))]), self._undo(swap))
-            case Aborted(), SwapRole.A if was_swapping:
+            case Aborted(), SwapRole.A if before is SwapPhase.SWAPPING:
                 return self._undo(swap)  # c is lost, and b has given it up
         return _ended(swap)
 

@@ -35,7 +35,9 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
+from pleach.core.overlay.abandonment import OpenOperation
 from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.retries import PutOff
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.events import Triangle
@@ -57,6 +59,7 @@ class SwapLink:
         self._part = SwapPart(context)
         self._failures = SwapFailures(self._part)
         context.on_peer_reset(self._failures.peer_reset)
+        context.abandonable += [self, PutOff(lambda: self._part.state.retries)]
 
     @property
     def under_way(self) -> Triangle | None:
@@ -66,6 +69,16 @@ class SwapLink:
     @property
     def operation(self) -> str:
         return self._part.operation
+
+    @property
+    def open_operations(self) -> list[OpenOperation]:
+        state = self._part.state
+        return [] if state.swap is None else [self._failures.opened(state.swap)]
+
+    def abandon(self, operation: str) -> Reaction:  # noqa: ARG002 - there is one at most
+        swap = self._part.state.swap
+        assert swap is not None, "it is listed"
+        return self._failures.spare_the_lost(swap, self._failures.abandon(swap))
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         swap = self._part.state.swap

@@ -29,6 +29,7 @@ from pleach.core.messages import (
     Open,
     RequestSwap,
     Swap,
+    SwapAbandoned,
 )
 
 
@@ -54,7 +55,7 @@ class SwapFate(StrEnum):
 
     WAIT = "wait"  # another broker decides
     UNDO = "undo"
-    GIVE_UP = "give up"  # b: as when a lease is over
+    GIVE_UP = "give up"  # b: as when a lease is over; a and b: as an operator says
     ASK = "ask"  # a: asks b to give up
     COMPLETE = "complete"  # as if the lost broker had closed its paths
     END = "end"  # the swap was being undone, and only the lost broker's answer is missing
@@ -102,6 +103,10 @@ FAILURES: Mapping[Key, SwapPhase] = MappingProxyType(
         (B, ABORTING, Swap, A): ABORTING,  # 5 has crossed Abort
         (B, ABORTING, Aborted, C): IDLE,
         (A, ABORTING, Aborted, B): IDLE,
+        # a is told to abandon it, and tells b; until b hears of it, it may have given up by itself
+        (B, LOCKED, SwapAbandoned, A): IDLE,
+        (B, FLOODING, SwapAbandoned, A): ABORTING,
+        (B, ABORTING, SwapAbandoned, A): ABORTING,
         # b is lost, and c decides
         (A, SWAPPING, Abort, C): IDLE,
         (A, ABORTING, Abort, C): IDLE,
@@ -122,7 +127,7 @@ FAILURES: Mapping[Key, SwapPhase] = MappingProxyType(
 
 TRANSITIONS: Mapping[Key, SwapPhase] = MappingProxyType({**PAPER, **REFUSED, **FAILURES})
 
-LATE: frozenset[type[Message]] = frozenset((LockAck, LockNack, Swap, Close, Abort, Aborted, Forgot))
+LATE: frozenset[type[Message]] = frozenset((LockAck, LockNack, Swap, Close, Abort, Aborted, Forgot, SwapAbandoned))
 
 WAIT, UNDO, GIVE_UP, ASK, COMPLETE, END = SwapFate
 
@@ -156,6 +161,7 @@ FATES: Mapping[tuple[SwapRole, SwapPhase], LostPeers] = MappingProxyType(
 OUTCOMES: Mapping[tuple[SwapRole, SwapPhase, SwapFate], SwapPhase] = MappingProxyType(
     {
         (A, LOCKED, UNDO): IDLE,
+        (A, LOCKED, GIVE_UP): IDLE,
         (A, SWAPPING, UNDO): IDLE,
         (A, SWAPPING, ASK): SWAPPING,
         (A, ABORTING, END): IDLE,
@@ -166,3 +172,24 @@ OUTCOMES: Mapping[tuple[SwapRole, SwapPhase, SwapFate], SwapPhase] = MappingProx
         (C, FLOODING, UNDO): IDLE,
     }
 )
+
+# Who has to say something next, and why the swap cannot be abandoned here (failures.py); empty where it can.
+FORWARD = "all three are locked, and it only goes forward: it waits for {}"
+UNDONE = "it is being undone already: that waits for {}"
+OPEN: Mapping[tuple[SwapRole, SwapPhase], tuple[tuple[SwapRole, ...], str]] = MappingProxyType(
+    {
+        (A, LOCKED): ((B,), ""),
+        (A, SWAPPING): ((B, C), FORWARD),
+        (A, ADOPTED): ((B, C), FORWARD),
+        (A, ABORTING): ((B, C), UNDONE),
+        (B, LOCKED): ((C,), ""),
+        (B, FLOODING): ((A,), ""),
+        (B, SWAPPING): ((A, C), FORWARD),
+        (B, ADOPTED): ((C,), FORWARD),
+        (B, ABORTING): ((C,), UNDONE),
+        (C, FLOODING): ((B,), "that is for {} to decide: abandon it there"),
+        (C, SWAPPING): ((A, B), FORWARD),
+        (C, ADOPTED): ((A,), FORWARD),
+    }
+)
+PRINTED_AS = "the swap as S0 prints it cannot be given up: it waits for {}"  # it has no copies, which that rests on
