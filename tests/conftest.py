@@ -21,7 +21,15 @@ settings.register_profile("quick", deadline=None, max_examples=25)
 
 CASES_MAX = 4  # of one test function, in a quick run
 LEFT_OUT = ("live", "spark", "browser", "heavy", "slow")  # of a quick run
-STARTERS = ("subprocess", "support.live.", "support.docs.page_scripts", "pleach.harness.run", "pleach.bench")
+STARTERS = (
+    "subprocess",
+    "support.live.",
+    "support.docs.page_scripts",
+    "pleach.harness.run",
+    "pleach.harness.network",
+    "pleach.soak.run",
+    "pleach.bench",
+)
 IN_THIS_PROCESS = tuple(f"support.live.{name}" for name in ("timed_node", "tiny_broker", "recovery_bounds"))
 
 

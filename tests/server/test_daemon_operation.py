@@ -31,7 +31,7 @@ def test_hangup_takes_over_a_neighbours_new_address_and_says_so(tmp_path):
         with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections, and never says a word
             old = f"127.0.0.1:{nobody.getsockname()[1]}"
             settings.write_text(f'peers = {{ b = "{old}" }}\n')
-            a = start("a", tmp_path, "--config", settings)
+            a = start("a", tmp_path, "--config", settings, any_port=True)
             settings.write_text(f'client_listen = "127.0.0.1:1"\npeers = {{ b = "{b.ready["peer"]}" }}\n')
             a.signal(signal.SIGHUP)
             eventually(lambda: "taken over: peers; after a restart: client_listen" in a.log())
@@ -86,7 +86,7 @@ def test_of_two_brokers_of_one_name_the_one_at_work_stays_and_an_older_one_that_
         (tmp_path / "new").mkdir()
         old = start("a", tmp_path / "old", "--peer", f"b={b.ready['peer']}", durable=True)
         eventually(old.is_ready)
-        new = start("a", tmp_path / "new", "--peer", f"b={b.ready['peer']}")
+        new = start("a", tmp_path / "new", "--peer", f"b={b.ready['peer']}", "--replace")
         eventually(lambda: "a is connected to b: end that one first" in b.log())
         assert old.is_ready()
         old.kill()

@@ -96,7 +96,7 @@ def test_lists_in_the_environment(tmp_path):
         ('name = "b"\nimprove = { every = 0 }', "improve.every", "0.2 to"),
         ('name = "b"\nimprove = { radius = 9 }', "improve.radius", "2 to 4"),
         ('name = "b"\nhierarchical = true\nimprove = {}', "improve", "the root"),
-        ('name = "b"\nimprove = {}\nring = { found = true }', "improve", "do not know of each other"),
+        ('name = "b"\nring = { found = true, weave = true }', "ring.weave", "links follow the ring, or what they cost"),
         ('name = "b"\nzone = "a\\tb"', "zone", "printable"),
         ('name = "b"\nlog_level = "loud"', "log_level", "Invalid enum value"),
         ('name = "b"\ntls = {}', "tls.certificate", "pleach certs broker"),

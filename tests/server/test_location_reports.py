@@ -18,6 +18,7 @@ def requested(known, told):
         endpoint=SimpleNamespace(request=lambda message, now: requests.append((message, now))),
         links=None,
         directory=SimpleNamespace(known=SimpleNamespace(hosts={"h#1": known} if known else {})),
+        settings=lambda: None,
         clock=lambda: 1.0,
     )
     LocationReports(parts).announce("h#1", told)

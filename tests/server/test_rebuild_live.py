@@ -289,7 +289,9 @@ def test_periods_fit_the_network_if_it_is_known():
         load_settings(None, {}, {**given(diameter=5), "advertisements": True})
 
 
-@pytest.mark.parametrize("more", [{"welcome": ["d"]}, {"ring": {"found": True}}], ids=["welcome", "ring"])
-def test_nobody_joins(more):
+@pytest.mark.parametrize(
+    "more", [{"welcome": ["d"]}, {"ring": {"found": True}}, {"improve": {}}], ids=["welcome", "ring", "improve"]
+)
+def test_nobody_joins_and_no_link_is_exchanged(more):
     with pytest.raises(SettingsError, match="over links that stay"):
         load_settings(None, {}, {**given(), **more})

@@ -16,6 +16,8 @@ from pleach.core.messages import (
     RequestHost,
     RequestSwap,
 )
+from pleach.operate.operation import OperationState
+from pleach.server.http.operations import RUNNING_MAX
 from pleach.server.http.page import HttpRequest
 from pleach.server.http.server import operation_pages
 from pleach.server.leaving import Leaving
@@ -81,6 +83,23 @@ def test_by_its_heir(store):
         await check_unharmed(world)
 
     in_world(scenario, store, neighbours=["a"])
+
+
+def test_an_operation_is_abandoned_also_where_no_more_may_wait():
+    async def scenario(world):
+        world.come("a", epoch=7, door=Port.PEERS)
+        operations = world.node.operations
+        for number in range(RUNNING_MAX):
+            operations.request(RequestSwap(f"swap{number}", "b", "a", f"c{number}"))
+        assert operations.running == RUNNING_MAX
+        assert (await ask(world)).status is HTTPStatus.SERVICE_UNAVAILABLE
+        abandon = next(route for route in operation_pages(world.node).routes if route.path == "/overlay/abandon")
+        page = await abandon.handler(HttpRequest("POST", abandon.path, b'{"abandoned": "swap0"}'))
+        assert page.status is HTTPStatus.OK
+        assert operations["swap0"].state is OperationState.REFUSED
+        assert operations.running == RUNNING_MAX - 1
+
+    in_world(scenario, neighbours=["a"])
 
 
 # Done ------------------------------------------------------------------------------------------------------------

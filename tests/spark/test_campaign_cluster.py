@@ -16,6 +16,7 @@ import pytest
 from pleach.lake.arrow import load_arrow
 from pleach.spark.java import find_java, java_home_for_spark
 from pleach.spark.results import Results
+from support.ports import free_port
 
 WAIT_SECONDS_MAX = 120
 RUN_SECONDS_MAX = 300
@@ -41,11 +42,6 @@ def running(*command):
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def wait_for(port):

@@ -103,7 +103,7 @@ class CertificateDirectory:
 
     def add_challenge_key(self, name: str) -> tuple[Path, str]:
         """A key that proves who a client is without a certificate; returns its public half in base64, too."""
-        place = self._place(IdentityKind.CLIENT, name)
+        place = self.place(IdentityKind.CLIENT, name)
         file = place / CHALLENGE_KEY
         key = load_private_key(read_bytes(file)) if file.exists() else Ed25519PrivateKey.generate()  # rule 2
         write_private(file, key_pem(key))
@@ -113,7 +113,7 @@ class CertificateDirectory:
 
     def _issued(self, kind: IdentityKind, name: str, hosts: Iterable[str], days: int) -> tuple[Path, KeyPair]:
         authority = KeyPair(self._certificate, read_key(self._path / AUTHORITY_KEY))
-        identity, place = Identity(self.network, kind, name), self._place(kind, name)
+        identity, place = Identity(self.network, kind, name), self.place(kind, name)
         old = read_key(place / KEY) if (place / KEY).exists() else None
         pair = issue(authority, identity, time.time(), hosts=hosts, days=days, key=old)
         write_private(place / KEY, key_pem(pair.key))
@@ -121,7 +121,8 @@ class CertificateDirectory:
         write_public(place / AUTHORITY, certificate_pem(self._certificate))
         return place, pair
 
-    def _place(self, kind: IdentityKind, name: str) -> Path:
+    def place(self, kind: IdentityKind, name: str) -> Path:
+        """The directory of what is issued to somebody."""
         place = self._path / FOLDERS[kind] / quote(name, safe="").replace(".", "%2E" if name in (".", "..") else ".")
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         return place

@@ -12,6 +12,7 @@ Rule 5: frames are handled for `TURN_SECONDS_MAX` at a time; then other connecti
         the loop one of those that have more to handle goes on, however many they are: all else is soon heard.
 Rule 6: with TLS (tls_layer.py) the time and the bytes of rule 1 include the handshake; the other side's certificate is
         checked when the handshake is complete, and again with the name in its Hello.
+Rule 7: a connection that carries another one (`carry`) passes on bytes as they are, and knows no frames any more.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ from pleach.core.links.frames import (
     encode_frame,
 )
 from pleach.errors import FrameError, TlsError
-from pleach.net.addresses import Address, spelled, unreachable_if_no_host
-from pleach.net.dial import switch_port_in_use
+from pleach.net.addresses import spelled
+from pleach.net.dial import dial
 from pleach.net.tls_layer import NO_FALLBACK, TLS_FIRST_BYTES, TlsLayer, TlsSide
 
 GREETING_SECONDS_MAX = 5.0
 UNGREETED_BYTES_MAX = 65_536
 WRITE_BUFFER_HIGH_BYTES = 1_048_576  # above: congested
 WRITE_BUFFER_LOW_BYTES = 262_144  # below: writable again
+CARRIED_BUFFER_HIGH_BYTES, CARRIED_BUFFER_LOW_BYTES = 262_144, 65_536  # the same, of connections that carry others
 JOINED_BYTES_MAX = 262_144  # more than this is written at once, not at the end of the turn
 TURN_SECONDS_MAX = 0.005
 RUN_FRAMES_MAX = 64  # Data frames that are handed over together
@@ -108,6 +110,14 @@ class Handlers(msgspec.Struct, frozen=True):
     greeting_seconds_max: float = GREETING_SECONDS_MAX
 
 
+class Carried(msgspec.Struct, frozen=True):
+    """What takes the bytes of a connection that carries another one (rule 7), and hears whether it may write."""
+
+    on_bytes: Callable[[bytes], None]
+    on_congested: Callable[[], None]
+    on_writable: Callable[[], None]
+
+
 class Reading(msgspec.Struct):
     """What has arrived at a connection and is not handled yet, and why no more is read."""
 
@@ -116,6 +126,7 @@ class Reading(msgspec.Struct):
     is_resting: bool = False  # until its next turn
     is_paused: bool = False  # by its owner
     is_greeted: bool = False  # a Hello or a Bye has come
+    carried: Carried | None = None  # takes bytes instead of frames
 
 
 class Connection(asyncio.Protocol):
@@ -196,6 +207,21 @@ class Connection(asyncio.Protocol):
         """Give the frames from here on to another receiver; the other callbacks stay."""
         self._handlers = msgspec.structs.replace(self._handlers, on_frame=on_frame, on_data=on_data)
 
+    def carry(self, carried: Carried) -> None:
+        """From here on pass on bytes, both ways (`write_bytes`). What has arrived before was all of frames."""
+        assert self._transport is not None
+        self._reading.carried = carried
+        self._transport.set_write_buffer_limits(CARRIED_BUFFER_HIGH_BYTES, CARRIED_BUFFER_LOW_BYTES)
+        if self.is_congested:
+            carried.on_congested()
+
+    def write_bytes(self, data: bytes) -> None:
+        self._flush()
+        if self._transport is not None and not self.is_closing and data:
+            data = self.tls.encrypt(data) if self.tls is not None else data
+            self.statistics.bytes_sent += len(data)
+            self._transport.write(data)
+
     def pause_reading(self) -> None:
         self._reading.is_paused = True
         self._read_or_not()
@@ -221,20 +247,28 @@ class Connection(asyncio.Protocol):
             data = self._decrypted(data)
         elif self.statistics.bytes_received == len(data) and data[:2] in TLS_FIRST_BYTES:
             self._refuse(f"the other side speaks TLS, and this side does not: {NO_FALLBACK}")
-        if not self.is_closing:
+        if self._reading.carried is not None:
+            self._reading.carried.on_bytes(data)
+        elif not self.is_closing:
             self._reading.runs = self._in_runs(self._reader.feed(data))
             self._take_turn()
 
     def pause_writing(self) -> None:
         self.is_congested = True
-        self._handlers.on_congested(self)
+        if self._reading.carried is not None:
+            self._reading.carried.on_congested()
+        else:
+            self._handlers.on_congested(self)
 
     def resume_writing(self) -> None:
         self.is_congested = False
         if self._last_ack is not None:
             self.send(self._last_ack)
             self._last_ack = None
-        self._handlers.on_writable(self)
+        if self._reading.carried is not None:
+            self._reading.carried.on_writable()
+        else:
+            self._handlers.on_writable(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._cancel_deadline()
@@ -397,20 +431,20 @@ async def open_connection(host: str, port: int, handlers: Handlers, tls: TlsSide
     layer = TlsLayer(tls) if tls is not None else None
     if layer is not None:
         layer.secured = loop.create_future()
-    switch = switch_port_in_use()
-    with unreachable_if_no_host(host):
-        if switch is None:
-            _, connection = await loop.create_connection(lambda: Connection(handlers, layer), host, port)
-        else:
-            end = await switch.dial(Address(host, port))
-            _, connection = await loop.create_connection(lambda: Connection(handlers, layer), sock=end)
-    if layer is not None and layer.secured is not None:
-        try:
-            await layer.secured
-        except BaseException:
-            connection.abort("no TLS")
-            raise
+    connection = await dial(host, port, lambda: Connection(handlers, layer))
+    await until_secured(connection)
     return connection
+
+
+async def until_secured(connection: Connection) -> None:
+    """Until the handshake of a connection that was dialled is complete, if it has one. Raises OSError, TlsError."""
+    if connection.tls is None or connection.tls.secured is None:
+        return
+    try:
+        await connection.tls.secured
+    except BaseException:
+        connection.abort("no TLS")
+        raise
 
 
 async def listen(

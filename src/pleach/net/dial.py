@@ -12,16 +12,19 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pleach.errors import SettingsError
-from pleach.net.addresses import Address, parse_address
+from pleach.net.addresses import Address, parse_address, unreachable_if_no_host
 
 VARIABLE = "PLEACH_DEBUG_DIAL_THROUGH"
 CONNECTED = b"\n"
 LINE_BYTES_MAX = 1_024
+
+Protocol = TypeVar("Protocol", bound=asyncio.Protocol)
 
 
 class SwitchPort(NamedTuple):
@@ -72,3 +75,14 @@ def switch_port_in_use() -> SwitchPort | None:
 def _of_process() -> SwitchPort | None:
     text = os.environ.get(VARIABLE, "")
     return SwitchPort.parse(text) if text else None
+
+
+async def dial(host: str, port: int, make: Callable[[], Protocol]) -> Protocol:
+    """Connect, directly or through the switch in use; returns the protocol of the connection. Raises OSError."""
+    loop, switch = asyncio.get_running_loop(), switch_port_in_use()
+    with unreachable_if_no_host(host):
+        if switch is None:
+            _, protocol = await loop.create_connection(make, host, port)
+        else:
+            _, protocol = await loop.create_connection(make, sock=await switch.dial(Address(host, port)))
+    return protocol

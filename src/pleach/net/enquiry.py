@@ -33,13 +33,10 @@ class Whereabouts(NamedTuple):
     address: str
 
     def is_news_to(self, known: Whereabouts | None) -> bool:
-        """Whether the broker is said to be where whoever knows this does not know it to be.
-
-        A host's address is known before it is known that the broker answers there, too.
-        """
+        """Whether the broker is said to be elsewhere than at the address at which it is `known` to be, and dialled."""
         if known is None:
             return True
-        return self.view > known.view or (self.view == known.view and self[1:] != known[1:])
+        return self.view > known.view or (self.view == known.view and self.address != known.address)
 
     def bye(self, wanted: Node) -> Bye:
         reason = f"{wanted} is at {self.address}" if self.is_there else f"ask at {self.address} for {wanted}"

@@ -22,12 +22,13 @@ from pleach.errors import SettingsError
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
 from pleach.server.council import Council
-from pleach.server.dialling import Dial, Dialling
+from pleach.server.dialling import Dial, Dialling, Dials
 from pleach.server.door.audit_log import FILE, AuditLog
 from pleach.server.door.broker_names import BrokerNames
 from pleach.server.door.client_door import ClientDoor, OpenDoor
 from pleach.server.door.operator_door import OperatorDoor
 from pleach.server.door.quotas import PrincipalQuotas
+from pleach.server.door.refused_links import RefusedLinks
 from pleach.server.door.transport_security import TransportSecurity
 from pleach.server.enquiries import Enquiries
 from pleach.server.feature import Feature, Features
@@ -37,6 +38,10 @@ from pleach.server.location_reports import LocationReports
 from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers
+from pleach.server.relay.relayed_links import RelayedLinks
+from pleach.server.relay.replacement import RelayReplacement
+from pleach.server.relay.settings import RelaySettings
+from pleach.server.relay.tunnels import Tunnels
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilise_settings import LeaseSettings
@@ -95,12 +100,12 @@ def _found(kind: str, place: str) -> Factory:
 
 
 def features_of(
-    parts: NodeParts, dial: Dial | None, on_end: Callable[[str], None], seat: PrimarySeat | None = None
+    parts: NodeParts, dials: Dials, on_end: Callable[[str], None], seat: PrimarySeat | None = None
 ) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
     settings = parts.settings()
     absent, reports = AbsentClients(parts), LocationReports(parts)
-    leaving = Leaving(parts, absent, on_end)
+    leaving = Leaving(parts, absent, on_end, is_promoted=seat is not None and seat.is_promoted)
     security = TransportSecurity(parts.settings, settings.tls) if settings.tls else None
     door = _client_door(parts, settings, security)
     quotas = PrincipalQuotas(parts, door.principal_of) if door else None
@@ -110,7 +115,9 @@ def features_of(
         parts.operations,
         _replication(parts, seat, reports, ring) if seat else None,
         security,
-        _dialling(parts, dial, security) if dial else None,
+        _dialling(parts, dials.directly, security) if dials.directly else None,
+        *_relaying(parts, dials, settings.relay),
+        RefusedLinks(parts),
         BrokerNames(parts),
         door or OpenDoor(parts),
         _operator_door(door, settings, security) if door else None,
@@ -146,6 +153,14 @@ def _dialling(parts: NodeParts, dial: Dial, security: TransportSecurity | None) 
     tls = security.dialling if security is not None else lambda: None
     enquiries = Enquiries(parts.broker.name, parts.endpoint.epoch, parts.directory, tls)
     return Dialling(parts.directory, parts.links, dial, find=enquiries.find)
+
+
+def _relaying(parts: NodeParts, dials: Dials, settings: RelaySettings | None) -> list[Feature]:
+    """What a broker does for others, and what others do for it."""
+    if settings is None or dials.directly is None or dials.through is None:
+        return []
+    links = RelayedLinks(parts, settings, dials.directly, dials.through)
+    return [Tunnels(parts, settings), links, RelayReplacement(parts, settings, links)]
 
 
 def _client_door(parts: NodeParts, settings: BrokerSettings, security: TransportSecurity | None) -> ClientDoor | None:

@@ -3,6 +3,7 @@
 STRANGER ── Hello ──▶ PEER      a client or a broker that has a session, or was dialled
                  ├──▶ READER    reads what is kept for a client (readers.py)
                  ├──▶ MEMBER    a machine that holds copies of brokers (standby/links.py)
+                 ├──▶ TUNNEL     carries a connection with another broker (relay/tunnels.py)
                  ├──▶ METER     only measures how far it is to here (distances.py)
                  └──▶ REFUSED   is about to be closed
 """
@@ -24,6 +25,7 @@ class RoleKind(Enum):
     PEER = "peer"
     READER = "reader"
     MEMBER = "member"
+    TUNNEL = "tunnel"
     METER = "meter"
     REFUSED = "refused"
 

@@ -11,11 +11,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import ENQUIRY, STANDBY, Bye, ByeReason, Data, Frame, Hello, Login
+from pleach.core.links.frames import ENQUIRY, STANDBY, TUNNEL, Bye, ByeReason, Data, Frame, Hello, Login
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
 from pleach.errors import AccessError, PleachError, SettingsError, TlsError
@@ -23,6 +23,8 @@ from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, end_listening, listen, open_connection
 from pleach.net.enquiry import answer_enquiry
 from pleach.net.own_tls import own_tls
+from pleach.net.tls_layer import TlsSide
+from pleach.net.tunnel import Relay, open_tunnel, wanted_tunnel
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.connections import ConnectionRole, ConnectionTable, RoleKind
 from pleach.server.distances import ANSWER, METER
@@ -38,6 +40,7 @@ from pleach.server.node import EXIT_DEPOSED, BrokerNode
 from pleach.server.opening import OpenedStore, open_store
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers
+from pleach.server.relay.tunnels import Tunnels
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import RELOADABLE, BrokerSettings
 from pleach.server.signals import on_signals
@@ -92,7 +95,14 @@ class Daemon:
         store, epoch, view = opened or open_store(settings, seat)
         try:
             self.node = BrokerNode(
-                settings, store, epoch, clock=time.monotonic, on_end=self._end, dial=self._dial, seat=seat
+                settings,
+                store,
+                epoch,
+                clock=time.monotonic,
+                on_end=self._end,
+                dial=self._dial,
+                dial_through=self._dial_through,
+                seat=seat,
             )
         except PleachError:  # settings that name unusable files, for example
             if store is not None:
@@ -189,6 +199,8 @@ class Daemon:
             case ConnectionRole(RoleKind.READER):
                 if self.node.features[Readers].read(connection, frame, time.monotonic()):
                     self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+            case ConnectionRole(RoleKind.TUNNEL):
+                self._end_connection(connection, "bytes before there is a tunnel")
             case _:
                 self._greet(port, connection, frame)
 
@@ -207,26 +219,38 @@ class Daemon:
             self._end_connection(connection, f"{type(hello).__name__} instead of Hello")
         elif port is Port.CLIENTS and (reason := self._why_denied(connection, hello)):
             self._deny(connection, hello.node, reason)
-        elif hello.role == METER and port is Port.PEERS:
-            self.connections.set(connection, ConnectionRole(RoleKind.METER))
-            connection.send(ANSWER)
-            connection.close("measured")
-        elif hello.role == ENQUIRY:
-            self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
-            answer_enquiry(connection, hello.wants, self.node.directory.whereabouts(hello.wants, port))
-        elif hello.role == STANDBY and port is Port.PEERS:
-            self._take_member(connection, hello)
-        elif hello.role == READER and port is Port.CLIENTS:
-            if reason := self.node.features[Readers].admit(connection, hello, time.monotonic()):
-                log.warning("refused %s as a reader of %s: %s", connection.peername, hello.node, reason)
-            else:
-                self.connections.set(connection, ConnectionRole(RoleKind.READER))
+        elif (take := self._without_session(port).get(hello.role)) is not None:
+            take(connection, hello)
         elif reason := self.node.accept(connection, hello, port):
             log.warning("refused %s on the %s port: %s", connection.peername, port.value, reason)
         else:
             self._set_peer(connection, hello.node)
             whose = f" by principal {principal}" if (principal := self._principal_of(connection)) else ""
             log.info("%s %s is connected from %s%s", port.value, hello.node, connection.peername, whose)
+
+    def _without_session(self, port: Port) -> Mapping[str, Callable[[Connection, Hello], None]]:
+        """Who takes connections that have no session, by the role in their Hello."""
+        enquiry = {ENQUIRY: partial(self._answer_enquiry, port)}
+        match port:
+            case Port.CLIENTS:
+                return {**enquiry, READER: self._take_reader}
+            case Port.PEERS:
+                return {**enquiry, METER: self._measure, STANDBY: self._take_member, TUNNEL: self._make_tunnel}
+
+    def _measure(self, connection: Connection, _hello: Hello) -> None:
+        self.connections.set(connection, ConnectionRole(RoleKind.METER))
+        connection.send(ANSWER)
+        connection.close("measured")
+
+    def _answer_enquiry(self, port: Port, connection: Connection, hello: Hello) -> None:
+        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+        answer_enquiry(connection, hello.wants, self.node.directory.whereabouts(hello.wants, port))
+
+    def _take_reader(self, connection: Connection, hello: Hello) -> None:
+        if reason := self.node.features[Readers].admit(connection, hello, time.monotonic()):
+            log.warning("refused %s as a reader of %s: %s", connection.peername, hello.node, reason)
+        else:
+            self.connections.set(connection, ConnectionRole(RoleKind.READER))
 
     def _take_member(self, connection: Connection, hello: Hello) -> None:
         if self._members is None:
@@ -238,6 +262,18 @@ class Daemon:
         self.connections.set(connection, ConnectionRole(RoleKind.REFUSED if reason else RoleKind.MEMBER))
         if reason:
             log.warning("refused %s as the machine of %r: %s", connection.peername, hello.node, reason)
+
+    def _make_tunnel(self, connection: Connection, hello: Hello) -> None:
+        tunnels = self.node.features.get(Tunnels)
+        if tunnels is None:
+            reason = f"{self.node.broker.name} passes no connections on: give it a table [relay]"
+            connection.send(Bye(ByeReason.REFUSED, reason))
+            connection.close(reason)
+        else:
+            reason = tunnels.accept(connection, hello)
+        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED if reason else RoleKind.TUNNEL))
+        if reason:
+            log.info("refused a tunnel for %s at %s: %s", hello.node, connection.peername, reason)
 
     def _principal_of(self, connection: Connection) -> str:
         door = self.node.features.get(ClientDoor)
@@ -272,8 +308,10 @@ class Daemon:
         connection.close(reason)
 
     def _end_connection(self, connection: Connection, reason: str) -> None:
+        """One that has a role keeps it: whoever has taken it over hears that it is lost."""
         log.warning("connection with %s ended: %s", connection.peername, reason)
-        self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
+        if self.connections.role_of(connection).role is RoleKind.STRANGER:
+            self.connections.set(connection, ConnectionRole(RoleKind.REFUSED))
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
@@ -292,6 +330,8 @@ class Daemon:
             case ConnectionRole(RoleKind.MEMBER):
                 assert self._members is not None
                 self._members.lost(connection, reason)
+            case ConnectionRole(RoleKind.TUNNEL):
+                self.node.features[Tunnels].lost(connection, reason)
             case ConnectionRole(RoleKind.STRANGER | RoleKind.REFUSED):
                 self.node.counters.clients.strangers_closed += 1
 
@@ -304,24 +344,44 @@ class Daemon:
     # Dialling ------------------------------------------------------------------------------------------------
 
     async def _dial(self, peer: Node, known: str) -> bool:
+        return await self._connect(peer, known, partial(self._open_directly, peer, known))
+
+    async def _dial_through(self, peer: Node, relay: Relay) -> bool:
+        opening = partial(self._open_through, peer, relay)
+        return await self._connect(peer, f"the end of a tunnel of {relay.name}", opening, relay.name)
+
+    async def _connect(
+        self, peer: Node, place: str, opening: Callable[[], Awaitable[Connection]], relay: Node = ""
+    ) -> bool:
+        """One attempt: whether there is a connection."""
         if self.node.features[Probes].why_closed(peer):
             return False
         try:
-            address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                side = self._security.dialling(peer) if self._security is not None else None
-                connection = await open_connection(address.host, address.port, self._handlers(Port.PEERS), side)
+                connection = await opening()
         except TlsError as error:
-            log.warning("%s at %s: %s", peer, known, error)
+            log.warning("%s at %s: %s", peer, place, error)
             return False
         except (OSError, TimeoutError, SettingsError) as error:
-            log.debug("%s does not answer: %s", peer, error)
+            log.debug("%s does not answer at %s: %s", peer, place, error)
             return False
         if connection.is_closing:  # lost already
             return False
         self._set_peer(connection, peer)
-        self.node.dialled(peer, connection)
+        self.node.dialled(peer, connection, relay)
         return True
+
+    async def _open_directly(self, peer: Node, known: str) -> Connection:
+        address = parse_address(known, key=f"peers.{peer}")
+        return await open_connection(address.host, address.port, self._handlers(Port.PEERS), self._dialling_tls(peer))
+
+    async def _open_through(self, peer: Node, relay: Relay) -> Connection:
+        hello = wanted_tunnel(self.node.broker.name, self.node.endpoint.epoch, peer)
+        handlers, tls = self._handlers(Port.PEERS), self._dialling_tls(peer)
+        return await open_tunnel(relay, hello, self._dialling_tls(relay.name), handlers, tls)
+
+    def _dialling_tls(self, broker: Node) -> TlsSide | None:
+        return self._security.dialling(broker) if self._security is not None else None
 
     def _tick(self) -> None:
         self.node.tick()

@@ -19,11 +19,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from random import SystemRandom
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from pleach.core.links.batch import Batch
 from pleach.core.links.frames import Frame, Hello
 from pleach.core.messages import Node
+from pleach.net.tunnel import Relay
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature
 from pleach.server.peer_directory import PeerDirectory
@@ -35,7 +36,16 @@ GONE_SECONDS = 300.0  # a link that only this side is done with is not dialled f
 STABLE_SECONDS = 1.0  # a connection that lasted this long was a good one: the next attempt comes quickly again
 
 Dial: TypeAlias = Callable[[Node, str], Coroutine[Any, Any, bool]]  # one attempt: whether there is a connection
+DialThrough: TypeAlias = Callable[[Node, Relay], Coroutine[Any, Any, bool]]
 Find: TypeAlias = Callable[[Node], Awaitable[str]]  # a broker's address by what others know; empty: they know no more
+
+
+class Dials(NamedTuple):
+    """How a broker's process dials; None: it does not."""
+
+    directly: Dial | None = None
+    through: DialThrough | None = None
+
 
 log = logging.getLogger(__name__)
 chance = SystemRandom()

@@ -9,6 +9,7 @@ The measurement takes the path that a link would take. Of some tries the quickes
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from pleach.core.links.frames import Bye, ByeReason, FrameReader, Hello, encode_frame
 from pleach.core.messages import Node
@@ -22,6 +23,7 @@ ANSWER = Bye(ByeReason.LEAVING, "measured")
 TRIES = 3
 TRY_SECONDS_MAX = 3.0
 ASKED_AT_ONCE_MAX = 8  # more would delay each other
+UNSTEADY_SECONDS = 0.1  # less than a packet that is lost takes to be sent again
 RECEIVE_BYTES = 4_096
 
 
@@ -32,31 +34,50 @@ async def distances(name: Node, epoch: int, places: dict[Node, str]) -> dict[Nod
     return dict(zip(places, found, strict=True))
 
 
+async def is_steady(name: Node, epoch: int, broker: Node, address: str) -> bool:
+    """Whether a broker answers each time, and each time about as soon: no packet had to be sent again."""
+    hello = encode_frame(Hello(name, epoch, 0, 0, 1, role=METER))
+    seconds = [trial.in_all for trial in await _tried(broker, address, hello)]
+    return len(seconds) == TRIES and max(seconds) < 2 * min(seconds) + UNSTEADY_SECONDS
+
+
+class Trial(NamedTuple):
+    """Seconds of one measurement: with the making of the connection, and without."""
+
+    in_all: float
+    there_and_back: float
+
+
 async def _distance(broker: Node, address: str, hello: bytes) -> float | None:
-    quickest: float | None = None
+    return min((trial.there_and_back for trial in await _tried(broker, address, hello)), default=None)
+
+
+async def _tried(broker: Node, address: str, hello: bytes) -> list[Trial]:
+    """No further tries are made where one fails."""
+    trials: list[Trial] = []
     for _ in range(TRIES):
         try:
             async with asyncio.timeout(TRY_SECONDS_MAX):
-                seconds = await _there_and_back(broker, address, hello)
+                trials.append(await _trial(broker, address, hello))
         except (OSError, TimeoutError, FrameError, SettingsError):
-            break  # no further tries where one fails
-        quickest = seconds if quickest is None else min(quickest, seconds)
-    return quickest
+            break
+    return trials
 
 
-async def _there_and_back(broker: Node, address: str, hello: bytes) -> float:
+async def _trial(broker: Node, address: str, hello: bytes) -> Trial:
     host, port = parse_address(address, key="to")
+    clock = asyncio.get_running_loop().time
+    dialled = clock()
     with unreachable_if_no_host(host):
         reader, writer = await open_streams(host, port, broker)
     try:
         frames = FrameReader()
-        clock = asyncio.get_running_loop().time
         since = clock()
         writer.write(hello)
         while data := await reader.read(RECEIVE_BYTES):
             for frame in frames.feed(data):
                 if isinstance(frame, Bye) and frame == ANSWER:
-                    return clock() - since
+                    return Trial(clock() - dialled, clock() - since)
         raise FrameError("it has hung up")
     finally:
         writer.transport.abort()

@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+import msgspec
+
 from pleach.core.effects import Effect, Passed
 from pleach.core.events.filter import Filter
 from pleach.core.links.batch import Batch
@@ -36,9 +38,11 @@ class HelloRefusal(NamedTuple):
     reason: str
     is_at_work: bool = False  # of FENCED: the newer broker is connected here
     view: int = 0  # of FENCED: the newer view that is known; 0: its epoch is newer
+    epoch: int = 0  # of FENCED: that epoch, if it was that of a process in memory
 
     def bye(self, address: str = "") -> Bye:
-        return Bye(self.why, self.reason, address=address, is_at_work=self.is_at_work, view=self.view)
+        bye = Bye(self.why, self.reason, address=address, is_at_work=self.is_at_work)
+        return msgspec.structs.replace(bye, view=self.view, epoch=self.epoch)
 
 
 class Feature:

@@ -9,7 +9,9 @@ Rule 1: a client that confirms nothing for `leave_seconds` is given up: it is de
 Rule 2: clients that have detached, or come back without memory, say no farewell; this broker says it in their name.
 Rule 3: the process ends once the neighbour knows that this broker has left. Clients that have said farewell and do not
         confirm the rest are waited for `END_SECONDS_MAX`.
-Rule 4: a broker that is started after its neighbour has confirmed its removal stays: it was started to join anew.
+Rule 4: a broker that is started after its neighbour has confirmed its removal stays: it was started to join anew. One
+        that was promoted from a copy was started by nobody: its machine was lost while it ended, and it ends here,
+        unless it has clients, who have come since.
 """
 
 from __future__ import annotations
@@ -41,15 +43,18 @@ class ClientProgress(NamedTuple):
 
 
 class Leaving(Feature):
-    def __init__(self, parts: NodeParts, absent: AbsentClients, on_end: Callable[[str], None]) -> None:
-        """`on_end`: called, with the reason, when the process may end."""
+    def __init__(
+        self, parts: NodeParts, absent: AbsentClients, on_end: Callable[[str], None], *, is_promoted: bool = False
+    ) -> None:
+        """`on_end`: called, with the reason, when the process may end. `is_promoted`: from a copy."""
         self._endpoint, self._gate, self._settings = parts.endpoint, parts.gate, parts.settings
         self._membership = parts.broker.machine(Membership)
         self._absent = absent
         self._on_end = on_end
         self._progress: dict[Node, ClientProgress] = {}
         self._left_at: float | None = None
-        self._is_history = bool(self._left) and not self._unconfirmed(self._left)  # rule 4
+        is_started = not is_promoted or bool(parts.broker.sessions.clients)
+        self._is_history = is_started and bool(self._left) and not self._unconfirmed(self._left)  # rule 4
 
     @property
     def waits_for(self) -> list[Node]:

@@ -52,6 +52,7 @@ class PeerLink:
     wire: Wire
     port: Port
     is_dialled: bool
+    relay: Node = ""  # the broker that passes it on; empty: it is direct
     paused_by: set[Pause] = field(default_factory=set)  # not read from while there is a reason
     read_until: float = 0.0  # not paused before, by pressure
 
@@ -96,6 +97,11 @@ class LinkTable(Mapping[Node, PeerLink]):
         """Whether a peer has said Hello on its connection; components are up as long as the broker runs."""
         session = self._endpoint.sessions.get(peer)
         return (session is not None and session.phase is SessionPhase.UP) or peer in self._components.here
+
+    def relay_of(self, peer: Node) -> Node:
+        """The broker that passes a link on; empty: it is direct, or down."""
+        link = self._links.get(peer)
+        return link.relay if link is not None else ""
 
     def is_client(self, peer: Node) -> bool:
         """Whether a peer is connected by the port for clients."""

@@ -3,7 +3,7 @@
 Rule 1: a neighbour is told all that is known when it comes up in another epoch, and later what is new. What it does not
         know of it, it passes on: so every broker knows where each broker is, and which hosts know more.
 Rule 2: clients of a broker that has standbys are told other brokers' addresses, where they ask for it when it is gone.
-Rule 3: where no broker has standbys, nothing is told.
+Rule 3: where no broker has standbys, and none has others pass on its links ([relay]), nothing is told.
 
 What neighbours have told is in the machine (core/overlay/locations.py), and on disk with it.
 """
@@ -11,6 +11,9 @@ What neighbours have told is in the machine (core/overlay/locations.py), and on 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,7 +23,17 @@ from pleach.core.standby.views import Machine
 from pleach.server.feature import Feature
 from pleach.server.parts import NodeParts
 
+Location = TypeVar("Location", BrokerLocation, HostLocation)
+
 NOTHING = LocationReport({}, {})
+LOCATIONS_PER_REPORT = 500  # of brokers, and of hosts: a network of any size fits into frames
+
+
+class Told(NamedTuple):
+    """All that a neighbour was told, in its present epoch."""
+
+    epoch: int
+    report: LocationReport
 
 
 class LocationReports(Feature):
@@ -28,8 +41,11 @@ class LocationReports(Feature):
         self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
         self._directory, self._clock = parts.directory, parts.clock
         self._known = parts.directory.known
+        self._settings = parts.settings
         self._since = time.time_ns()
-        self._told: dict[Node, tuple[int, LocationReport]] = {}  # per neighbour: its epoch, and all that it was told
+        self._told: dict[Node, Told] = {}
+        self._report = NOTHING  # all that is known
+        self._revision = -1  # of what `_report` says of others
 
     def announce(self, machine: Machine, host: HostLocation) -> None:
         """A machine has said that it may hold copies of brokers, or that it is leaving; it says so again and again."""
@@ -38,19 +54,24 @@ class LocationReports(Feature):
             self._endpoint.request(LocationReport({}, {machine: host}), now=self._clock())
 
     def tick(self, now: float) -> None:
-        everything = LocationReport(
-            {**self._known.brokers, self._broker.name: self._own_location()}, dict(self._known.hosts)
-        )
+        self._update()
         for peer in sorted(self._broker.router.neighbours):
             if self._links.is_up(peer) and self._is_of_use(peer):
-                self._tell(peer, everything, now)
+                self._tell(peer, now)
         if self._directory.view is not None:
             self._tell_clients(self._directory.fallbacks, now)
+
+    def _update(self) -> None:
+        """In a large network, copied and compared only where something is new."""
+        own = self._own_location()
+        if self._revision != self._known.revision or self._report.brokers.get(self._broker.name) != own:
+            self._revision = self._known.revision
+            self._report = LocationReport({**self._known.brokers, self._broker.name: own}, dict(self._known.hosts))
 
     def _is_of_use(self, peer: Node) -> bool:
         """Rule 3."""
         is_replicated = self._directory.view is not None or self._endpoint.sessions[peer].peer_view > 0
-        return is_replicated or bool(self._known.brokers)
+        return is_replicated or self._settings().relay is not None or bool(self._known.brokers)
 
     def _own_location(self) -> BrokerLocation:
         view, places = self._directory.view, self._directory.places
@@ -58,17 +79,18 @@ class LocationReports(Feature):
         term = (self._endpoint.epoch, self._directory.view_number, self._since)
         return BrokerLocation(*term, places.client, places.peer, places.admin, machine, dict(hosts))
 
-    def _tell(self, peer: Node, everything: LocationReport, now: float) -> None:
-        epoch = self._endpoint.sessions[peer].peer_epoch
-        told_epoch, told = self._told.get(peer, (0, NOTHING))
-        if told_epoch != epoch:
-            told = NOTHING
-        self._told[peer] = epoch, everything
-        brokers = {name: each for name, each in everything.brokers.items() if told.brokers.get(name) != each}
-        hosts = {name: each for name, each in everything.hosts.items() if told.hosts.get(name) != each}
+    def _tell(self, peer: Node, now: float) -> None:
+        epoch, everything = self._endpoint.sessions[peer].peer_epoch, self._report
+        told = self._told.get(peer)
+        if told is not None and told.epoch == epoch and told.report is everything:
+            return
+        before = told.report if told is not None and told.epoch == epoch else NOTHING
+        self._told[peer] = Told(epoch, everything)
+        brokers = {name: each for name, each in everything.brokers.items() if before.brokers.get(name) != each}
+        hosts = {name: each for name, each in everything.hosts.items() if before.hosts.get(name) != each}
         brokers.pop(peer, None)
-        if brokers or hosts:
-            self._endpoint.perform([Send(peer, LocationReport(brokers, hosts))], now=now)
+        for report in portions(LocationReport(brokers, hosts)):
+            self._endpoint.perform([Send(peer, report)], now=now)
 
     def _tell_clients(self, addresses: tuple[str, ...], now: float) -> None:
         """Those that are connected, and whom their broker's Hello or a later message has told otherwise."""
@@ -78,3 +100,15 @@ class LocationReports(Feature):
             if own.fallbacks != addresses:
                 own.fallbacks = addresses
                 self._endpoint.perform([Send(client, FallbackBrokers(list(addresses)))], now=now)
+
+
+def portions(report: LocationReport) -> Iterator[LocationReport]:
+    """Of bounded size; none where there is nothing to tell."""
+    yield from (LocationReport(brokers, {}) for brokers in _cut(report.brokers))
+    yield from (LocationReport({}, hosts) for hosts in _cut(report.hosts))
+
+
+def _cut(locations: dict[Node, Location]) -> Iterator[dict[Node, Location]]:
+    items = iter(locations.items())
+    while portion := dict(islice(items, LOCATIONS_PER_REPORT)):
+        yield portion

@@ -63,6 +63,15 @@ class ImproveCounters(msgspec.Struct):
     improve_changes: Annotated[int, "Changes of the tree that this broker took part in, where brokers improve it."] = 0
 
 
+class RelayCounters(msgspec.Struct):
+    tunnels_opened: Annotated[int, "Connections between other brokers that this one passed on."] = 0
+    tunnels_refused: Annotated[int, "Tunnels refused: limits, or unknown brokers."] = 0
+    tunnel_bytes: Annotated[int, "Bytes carried by tunnels that have ended."] = 0
+    relayed_connections: Annotated[int, "Connections to neighbours that this broker made through a relay."] = 0
+    relayed_replaced: Annotated[int, "Relayed links that this broker had exchanged for ones that work."] = 0
+    relayed_returns: Annotated[int, "Links of this broker that went back from a relay to the direct way."] = 0
+
+
 class DiskCounters(msgspec.Struct):
     commits: Annotated[int, "Commits to the data directory."] = 0
     commit_seconds: Annotated[float, "Time spent in commits."] = 0.0
@@ -92,6 +101,7 @@ class Counters:
         self.leases = LeaseCounters()
         self.rebuilds = RebuildCounters()
         self.improve = ImproveCounters()
+        self.relay = RelayCounters()
         self.disk = DiskCounters()
         self.frames = FrameCounters()
         self.datagrams = DatagramCounters()
@@ -125,6 +135,11 @@ GAUGES = {
     "pleach_principals": Gauge("Principals in the access file."),
     "pleach_ready": Gauge("Whether all neighbours are up and the store takes data."),
     "pleach_link_up": Gauge("Whether the link to a neighbour is up.", "neighbour"),
+    "pleach_link_refused": Gauge(
+        "Neighbours that are refused, or refuse this broker: an operator has to act.", "neighbour"
+    ),
+    "pleach_link_relayed": Gauge("Whether the link to a neighbour goes through a relay.", "neighbour"),
+    "pleach_tunnels": Gauge("Connections between other brokers that this one passes on."),
     "pleach_link_queue_messages": Gauge("Messages that a neighbour has not confirmed.", "neighbour"),
     "pleach_client_queue_messages": Gauge("Messages not confirmed by clients."),
     "pleach_clients": Gauge("Clients that are attached."),

@@ -1,7 +1,12 @@
-"""Opening the data directory of a broker process: its settings must be those that it was created with."""
+"""Opening the data directory of a broker process: its settings must be those that it was created with.
+
+Leases may be added later: tables, sessions and journal are those of a broker without them, and a machine that is new to
+a captured state is idle. They stay from then on, as the journal has inputs that only they take.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import NamedTuple
 
@@ -9,10 +14,15 @@ from pleach.core.standby.views import View
 from pleach.errors import SettingsError
 from pleach.server.crash_hook import CrashHook, CrashingStore
 from pleach.server.door.reader_tokens import new_secret
-from pleach.server.settings import BrokerSettings
+from pleach.server.settings import NO_KIND, BrokerSettings
+from pleach.server.stabilise_settings import StabiliseKind
 from pleach.server.standby.primary_seat import PrimarySeat
 from pleach.server.standby.registers import RegisterFile, broker_folder, display
 from pleach.server.storage.store import Store
+
+LEASES_ADDED = "stabilise since"  # the key of a directory that was made without them
+
+log = logging.getLogger(__name__)
 
 
 class OpenedStore(NamedTuple):
@@ -37,13 +47,26 @@ def open_store(settings: BrokerSettings, seat: PrimarySeat | None = None) -> Ope
         store.crash_hook = crash_hook
     if seat is not None:
         seat.opened(store)
-    lasting = settings.lasting
-    for key, value in store.made_with({**lasting, **new_secret()}).items():
-        if lasting.get(key, value) != value:
-            store.close()
+    try:
+        _check_settings(store, settings)
+    except SettingsError:
+        store.close()
+        raise
+    return OpenedStore(store, store.epoch, view)
+
+
+def _check_settings(store: Store, settings: BrokerSettings) -> None:
+    """Raises SettingsError where the directory cannot be read with these settings; adds leases where they are new."""
+    lasting, known = settings.lasting, store.made_with({**settings.lasting, **new_secret()})
+    values = {**known, "stabilise": known.get(LEASES_ADDED, known["stabilise"])}
+    adds_leases = (values["stabilise"], lasting["stabilise"]) == (NO_KIND, StabiliseKind.LEASES)
+    for key, value in values.items():
+        if lasting.get(key, value) != value and not (key == "stabilise" and adds_leases):
             remedy = f"set it to that, or move {settings.data_dir} away: the broker then starts without memory"
             raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
-    return OpenedStore(store, store.epoch, view)
+    if adds_leases:
+        log.info("the data directory was made without [stabilise]: from here on its entries have leases")
+        store.made_with({LEASES_ADDED: StabiliseKind.LEASES.value})
 
 
 def _former_view(settings: BrokerSettings) -> View | None:

@@ -21,6 +21,7 @@ from pleach.core.messages import (
     HostingRequest,
     Node,
     OperatorRequest,
+    RequestAbandon,
     RequestAdd,
     RequestExchange,
     RequestHost,
@@ -28,9 +29,11 @@ from pleach.core.messages import (
     RequestRemove,
     RequestSwap,
     RequestUnhost,
+    asked_name,
     decode,
 )
-from pleach.operate.operation import OperationState, OperationStatus, OperationStep, asked_name
+from pleach.core.overlay.abandonment import OpenOperation
+from pleach.operate.operation import OpenStatus, OperationState, OperationStatus, OperationStep
 from pleach.server.feature import Feature
 
 HISTORY_MAX = 256
@@ -38,7 +41,7 @@ STEPS_MAX = 256
 
 log = logging.getLogger(__name__)
 
-Request: TypeAlias = OperatorRequest | HostingRequest
+Request: TypeAlias = OperatorRequest | HostingRequest | RequestAbandon
 
 
 class Operations(Feature):
@@ -53,6 +56,8 @@ class Operations(Feature):
         self.steps: deque[OperationStep] = deque(maxlen=STEPS_MAX)  # the oldest first
         self.states_seen = 0  # states of operations that this broker was in, including those asked for elsewhere
         self._known: dict[str, OperationStatus] = {}  # the oldest first
+        self._since: dict[str, float] = {}  # when this process first heard of an operation, the oldest first
+        self._began_at = time.time()
         self._awaited: dict[str, asyncio.Future[Concluded]] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -91,6 +96,18 @@ class Operations(Feature):
             await asyncio.wait([future], timeout=seconds_max)
         return self._known[name]
 
+    def opened(self, open_operations: Iterable[OpenOperation], is_up: Callable[[Node], bool]) -> list[OpenStatus]:
+        """Operations that the broker takes part in, as operators are told of them."""
+        return [self._opened(each, is_up) for each in open_operations]
+
+    def _opened(self, each: OpenOperation, is_up: Callable[[Node], bool]) -> OpenStatus:
+        name = asked_name(each.name)
+        known = self._known.get(name)
+        since = known.asked_at if known else self._since.get(name, self._began_at)
+        waits_for = {peer: is_up(peer) for peer in each.waits_for}
+        age = max(0.0, round(time.time() - since, 3))
+        return OpenStatus(name, each.phase, known.what if known else "", age, waits_for, each.why_not)
+
     # What has become of them -----------------------------------------------------------------------------------
 
     def recall(self, journal: Iterable[Journalled], concluded: Sequence[Concluded]) -> None:
@@ -117,6 +134,9 @@ class Operations(Feature):
         if seen.phase is None:
             return
         name, phase = asked_name(seen.phase.operation), seen.phase.phase
+        self._since.setdefault(name, time.time())
+        if len(self._since) > HISTORY_MAX:
+            del self._since[next(iter(self._since))]
         self.steps.append(OperationStep(self.states_seen, time.time(), name, phase, *self._counts()))
         operation = self._known.get(name)
         if operation is not None and operation.state is OperationState.RUNNING:
@@ -156,3 +176,5 @@ def described(request: Request) -> tuple[str, tuple[Node, ...]]:
             return f"host {component}, a {kind}", ()
         case RequestUnhost(_, component):
             return f"end {component}", ()
+        case RequestAbandon(_, abandoned):
+            return f"abandon {abandoned}", ()

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Hello
+from pleach.core.links.frames import Hello, LinkTerms, Memory
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Node
 from pleach.core.overlay.locations import KnownLocations
@@ -65,6 +65,8 @@ class PeerDirectory:
         self.view: View | None = None  # whose primary this broker is; None: it has no standbys
         self.admins: dict[Node, str] = {}  # admin addresses of other brokers, as far as they have told
         self.ask_host: Callable[[Node, Port], Whereabouts | None] = lambda *_: None  # what this machine's host knows
+        self.memory = Memory.UNTOLD  # of this broker
+        self._memories: dict[Node, dict[int, Memory]] = {}  # what other brokers' epochs stand for; the last two of each
         self._hints: dict[Node, str] = {}  # where operators say that brokers are; the latest last
         self._expected: dict[Node, None] = {}  # brokers that may come and ask to be neighbours; the latest last
 
@@ -85,6 +87,11 @@ class PeerDirectory:
         _note_last(self._hints, broker, address)
 
     @property
+    def agreed(self) -> dict[str, str]:
+        """What neighbours must have in common with this broker."""
+        return self._settings().agreed
+
+    @property
     def view_number(self) -> ViewNumber:
         return self.view.number if self.view is not None else 0
 
@@ -98,12 +105,26 @@ class PeerDirectory:
         """Whether this is a neighbour that nobody has said to have lost everything."""
         return self.is_linked(broker) and broker not in self._expected
 
-    def introduce(self, broker: Node) -> None:
-        """Set what the Hello to a broker says: the admin address, which clients are not told, and the view."""
+    def memory_of(self, broker: Node) -> Memory:
+        """What the epoch of a broker stands for that this one goes by, if it was met since this process began."""
+        return self._memories.get(broker, {}).get(self._met(broker), Memory.UNTOLD)
+
+    def _met(self, broker: Node) -> int:
+        """The epoch of a broker that this one goes by; 0: none."""
+        session = self._endpoint.sessions.get(broker)
+        return session.peer_epoch if session is not None else 0
+
+    def introduce(self, broker: Node, relay: Node = "") -> None:
+        """Set what the Hello to a broker says: the view, who passes it on, and what clients are not told."""
         own = self._endpoint.admit(broker).introduction
-        own.admin, own.view = self.places.admin, self.view_number
+        own.admin, own.view, own.relay = self.places.admin, self.view_number, relay
+        own.terms = LinkTerms(tuple(self.agreed.items()), self.memory)
 
     def hello_received(self, hello: Hello) -> None:
+        """Of a broker that is let in."""
+        told = {**self._memories.get(hello.node, {}), hello.epoch: hello.terms.memory}
+        kept = sorted({self._met(hello.node), hello.epoch} & told.keys())
+        self._memories[hello.node] = {epoch: told[epoch] for epoch in kept}
         if hello.admin:
             self.admins[hello.node] = hello.admin[:ADDRESS_CHARACTERS_MAX]
 
@@ -198,16 +219,30 @@ class PeerDirectory:
         is_displaced = self.view is not None and display(self.view.primary) != self._broker.name
         return configured or (location.peer if noted or is_displaced else "") or noted
 
-    def to_dial(self) -> dict[Node, str]:
-        """Addresses of the brokers to dial: of all links that are wanted, or that one side is not done with."""
+    def kept_up(self) -> dict[Node, str]:
+        """Brokers with a link that is wanted, or that one side is not done with; addresses as far as they are noted."""
         linked = self._broker.links()
         noted = {
             peer: note.address
             for peer, note in self._endpoint.upkeep.links.items()
             if note.phase is not LinkPhase.FORMER and not self.is_client(peer)
         }
-        found = {peer: self._address_of(peer, linked.get(peer) or noted.get(peer, "")) for peer in {**noted, **linked}}
-        return {peer: found[peer] for peer in sorted(found) if found[peer]}
+        return {peer: linked.get(peer) or noted.get(peer, "") for peer in sorted({**noted, **linked})}
+
+    def to_dial(self) -> dict[Node, str]:
+        """Addresses of the brokers to dial."""
+        found = {peer: self._address_of(peer, noted) for peer, noted in self.kept_up().items()}
+        return {peer: address for peer, address in found.items() if address}
+
+    def peer_address(self, broker: Node) -> str:
+        """Where another broker listens for brokers, linked or not, also one that usually dials; empty: not known."""
+        noted, told = self.kept_up().get(broker), self.told(broker, Port.PEERS)
+        dialled = self._address_of(broker, noted) if noted is not None else ""
+        return dialled or (told.address if told is not None else "")
+
+    def is_known(self, broker: Node) -> bool:
+        """Whether this is a broker of the network, as far as neighbours and settings say."""
+        return self.is_broker(broker) or broker in self.known.brokers
 
     def is_idle(self, peer: Node) -> bool:
         """Whether a link is kept only so that the peer can say that it is done, too."""

@@ -1,4 +1,4 @@
-"""The settings of a broker process: defaults < TOML file < environment (PLEACH_…) < flags, validated once.
+"""The settings of a broker process: defaults < profile < TOML file < environment (PLEACH_…) < flags, validated once.
 
     name = "b"                          PLEACH_NAME=b                     --name b
     neighbours = ["a"]                  PLEACH_NEIGHBOURS=a,d             --neighbour a --neighbour d
@@ -8,7 +8,9 @@
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
     standby = { after = 1.0 }           PLEACH_STANDBY_AFTER=1.0          --standby-after 1.0
+    standby = false                     PLEACH_STANDBY=false              --without standby
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
+    relay = { tunnels = 20 }            PLEACH_RELAY_TUNNELS=20           --relay
     access = { file = "access.toml" }   PLEACH_ACCESS_FILE=access.toml    --access access.toml
     tls = { directory = "certs/b" }     PLEACH_TLS_DIRECTORY=certs/b      --tls certs/b
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import socket
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -36,10 +38,13 @@ from pleach.errors import SettingsError, place_and_reason
 from pleach.net.addresses import host_of, is_loopback, parse_address
 from pleach.server.door.settings import AccessSettings
 from pleach.server.door.tls_settings import TlsSettings, tls_complaints
+from pleach.server.profile import OPTIONAL_TABLES, PROFILE
+from pleach.server.relay.settings import RelaySettings, relay_complaints
 from pleach.server.ring.settings import RingSettings, ring_complaints
 from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
 from pleach.server.standby.settings import StandbySettings, standby_complaints
 
+NO_KIND = "none"  # of [stabilise]
 ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
 HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
@@ -107,6 +112,7 @@ class NetworkSettings(TreeSettings, frozen=True, forbid_unknown_fields=True):
     standby: StandbySettings | None = None  # None: there is one copy of the data directory, and no other broker's here
     improve: CouncilSettings | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
+    relay: RelaySettings | None = None  # None: a link whose way is cut waits; else other brokers pass it on
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
 
@@ -117,6 +123,7 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
     access: AccessSettings | None = None  # None: whoever connects may do everything
     components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
+    replace: bool = False  # whether it takes the place of a broker of its name that is lost, with its memory
     heartbeat: float = 1.0
     zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
     tls: TlsSettings | None = None  # None: connections are plain
@@ -141,10 +148,15 @@ class BrokerSettings(NetworkSettings, frozen=True, forbid_unknown_fields=True):
         return Circumstances(self.ordering, self.hierarchical)
 
     @property
+    def agreed(self) -> dict[str, str]:
+        """What neighbours must agree on, as it stands in a settings file: each counts on the other to go by it."""
+        return {key: value.lower() for key, value in self.lasting.items()}
+
+    @property
     def lasting(self) -> dict[str, str]:
         """Settings that are fixed when the data directory is created: its state cannot be read with other values."""
         kept = {key: str(getattr(self, key)) for key in LASTING}
-        return {**kept, "stabilise": self.stabilise.kind.value if self.stabilise else "none"}
+        return {**kept, "stabilise": self.stabilise.kind.value if self.stabilise else NO_KIND}
 
 
 # Settings that are tables, the prefix of their keys in the environment, and what they hold.
@@ -156,6 +168,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "standby": ("PLEACH_STANDBY_", StandbySettings),
         "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
+        "relay": ("PLEACH_RELAY_", RelaySettings),
         "tls": ("PLEACH_TLS_", TlsSettings),
     }
 )
@@ -179,17 +192,25 @@ def load_settings(file: Path | None, environment: Mapping[str, str], flags: Mapp
         SettingsSource("environment", _from_environment(environment)),
         SettingsSource("flags", dict(flags)),
     ]
-    merged: dict[str, Any] = {}
-    origin: dict[str, str] = {}
-    for source in sources:
-        for key, value in source.values.items():
-            both_tables = isinstance(value, dict) and isinstance(merged.get(key), dict)
-            merged[key] = {**merged[key], **value} if both_tables else value
-            origin[key] = source.name
+    profile = SettingsSource("profile", PROFILE.of(_merged(sources)))
+    sources = [profile, *sources]
+    merged, origin = _merged(sources), {key: source.name for source in sources for key in source.values}
+    for table in OPTIONAL_TABLES:
+        if merged.get(table) is False:
+            merged[table] = None
     settings = _convert(merged, origin)
     for key, reason, remedy in _complaints(settings):
         raise SettingsError(key, reason, remedy, source=origin.get(key.partition(".")[0], "defaults"))
     return settings
+
+
+def _merged(sources: Iterable[SettingsSource]) -> dict[str, Any]:
+    """Later ones win; where both have a table, key by key."""
+    merged: dict[str, Any] = {}
+    for key, value in ((key, value) for source in sources for key, value in source.values.items()):
+        both_tables = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = {**merged[key], **value} if both_tables else value
+    return merged
 
 
 def effective(settings: BrokerSettings) -> str:
@@ -225,6 +246,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if text is not None and field not in TABLES:
             found[field] = _structured(field, text)
     for table, (prefix, kind) in TABLES.items():
+        if table in OPTIONAL_TABLES and environment.get(ENVIRONMENT_PREFIX + table.upper()) == "false":
+            found[table] = False
+            continue
         given = {
             field: _structured(field, environment[prefix + field.upper()])
             for field in kind.__struct_fields__
@@ -359,15 +383,18 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
             yield f"components.{kind}", f"{place!r} is no place of a factory", "write MODULE:FACTORY"
     if settings.stabilise is not None:
         yield from lease_complaints(settings.stabilise, settings.routing_config)
-        if settings.stabilise.rebuilds and (settings.welcome or settings.ring):
-            key = "ring" if settings.ring else "welcome"
-            yield key, "tables are rebuilt over links that stay", 'leave it out, or set stabilise.kind = "leases"'
+        moving = [key for key in ("ring", "welcome", "improve") if getattr(settings, key) not in (None, ())]
+        if settings.stabilise.rebuilds and moving:
+            reason = "tables are rebuilt over links that stay"
+            yield moving[0], reason, 'leave it out, or set stabilise.kind = "leases"'
     if settings.standby is not None:
         yield from _standby_complaints(settings, settings.standby)
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
     if settings.improve is not None:
         yield from _improve_complaints(settings, settings.improve)
+    if settings.relay is not None:
+        yield from relay_complaints(settings.relay)
     if settings.tls is not None:
         yield from tls_complaints(settings.tls)
     yield from _limit_complaints(settings.limits)
@@ -383,9 +410,11 @@ def _improve_complaints(settings: BrokerSettings, improve: CouncilSettings) -> I
     for key, reason, remedy in council_complaints(improve):
         yield f"improve.{key}", reason, remedy
     if settings.hierarchical:
-        yield "improve", "hierarchical routing goes by the root, not by costs", "leave hierarchical out"
-    if settings.ring is not None:
-        yield "improve", "[improve] and [ring] do not know of each other", "leave one of them out"
+        remedy = "leave hierarchical out, or improve = false (--without improve)"
+        yield "improve", "hierarchical routing goes by the root, not by costs", remedy
+    if settings.ring is not None and settings.ring.weave:
+        remedy = "ring.weave = false, or improve = false (--without improve)"
+        yield "ring.weave", "links follow the ring, or what they cost ([improve])", remedy
 
 
 def _ring_complaints(settings: BrokerSettings, ring: RingSettings) -> Iterator[tuple[str, str, str]]:

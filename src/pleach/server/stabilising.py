@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar
 
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Send
 from pleach.core.links.endpoint import Endpoint
+from pleach.core.links.frames import Frame, Hello
 from pleach.core.links.session import SessionPhase
 from pleach.core.messages import Advertise, Install, Layer, Message, Muster, Node, Presence, Subscribe, Switch
 from pleach.core.routing.clients import owner
@@ -41,6 +43,8 @@ log = logging.getLogger(__name__)
 
 
 class Stabilising(Feature):
+    frames: ClassVar[tuple[type[Frame], ...]] = (Hello,)
+
     def __init__(
         self,
         broker: Broker,
@@ -62,6 +66,7 @@ class Stabilising(Feature):
         self._before = {key: getattr(rebuilt, key) for key in COUNTED} if rebuilt else {}  # done by the replay
         self._rivals: Rivals | None = None
         self._clock = clock
+        self._without: dict[Node, None] = {}  # neighbours
 
     @property
     def away(self) -> Collection[Node]:
@@ -107,6 +112,16 @@ class Stabilising(Feature):
             log.warning("%s", rivals)
         self._rivals = rivals
 
+    def frame_received(self, peer: Node, frame: Frame, now: float) -> None:
+        """A Hello of a neighbour says whether it has the same (door/agreement.py)."""
+        assert isinstance(frame, Hello)
+        kind = dict(frame.terms.settings).get("stabilise", self._settings.kind)
+        if kind == self._settings.kind:
+            self._without.pop(peer, None)
+        elif peer not in self._without:
+            log.warning("%s has no %s: what is damaged between it and here does not mend", peer, self._settings.kind)
+            self._without[peer] = None
+
     # What operators see --------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, object]:
@@ -118,6 +133,7 @@ class Stabilising(Feature):
                 "period": settings.period,
                 "mends_within": mends_within(settings, self._broker.router.config),
                 "away": sorted(self.away),
+                "without": sorted({*self._without} & {*self._broker.router.neighbours}),
                 "last_round_seconds_ago": self._seconds_since_round(),
                 "two_roots": "" if rivals is None else str(rivals),
             }

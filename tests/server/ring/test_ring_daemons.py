@@ -16,9 +16,9 @@ from pleach.server.ring.settings import RingSettings
 from pleach.server.ring.steward import Sight
 from pleach.server.settings import BrokerSettings
 from support.live.daemons import Running
-from support.live.fleet import free_ports
 from support.live.ring_tree import ring_tree, root_of, until_followed
 from support.live.tiny_broker import until
+from support.ports import free_ports
 
 SECONDS_MAX = 60.0
 QUICK = {"stabilise_every": 0.2, "check_tree_every": 0.3}
@@ -87,6 +87,21 @@ def test_where_nobody_weaves_an_operators_tree_stays(tmp_path):
         made = await swapped(running, (await settled_survey(places)).topology())
         assert (await settled_survey(places)).topology() == made
         assert all(daemon.node.features[RingMember].steward is None for daemon in running.daemons.values())
+
+    told(story, tmp_path)
+
+
+def test_where_nobody_weaves_who_has_as_many_neighbours_as_the_ring_allows_gets_no_more(tmp_path):
+    """By the ring alone, one of these would have five."""
+
+    async def story(running):
+        await grown(running, NAMES[:1], weave=False)
+        settings = RingSettings(join=(running.ready["a"].peer,), weave=False, **QUICK)
+        for name in "bcdefghi":
+            await running.start(name, ring=settings)
+            await until(lambda: all(running.node(other).broker.router.neighbours for other in running.daemons))
+        tree = (await settled_survey([running.ready["a"].admin])).topology()
+        assert max(len(tree.neighbours(name)) for name in tree.brokers) <= settings.degree
 
     told(story, tmp_path)
 

@@ -13,30 +13,31 @@ from pleach.cli.main import app
 from pleach.trace import explain, judge
 from support.live.broker_process import ENVIRONMENT, PLEACH, address, eventually, processes
 from support.live.fleet import Fleet, Witness
-from support.live.ring_tree import ring_tree, root_of, until_followed
+from support.live.ring_tree import RING_ONLY, ring_tree, root_of, until_followed
 from support.thorough import FACTOR
 
 STORY_SECONDS_MAX = 240
 FOLLOWED_SECONDS_MAX = 100.0  # after the last broker has come or gone; two or three on a machine that is not busy
 EVENTS_PER_SECOND = 20
 FIRST = "riga"
+IN_MEMORY = (*RING_ONLY, "--without=data-dir")
 SEED_OF = {"lima": "riga", "quito": "lima", "cairo": "riga", "delhi": "quito"}
 
 
 async def grown(fleet, witness):
     """One after the other, each by way of another one; each with a client that wants what only it wants."""
-    await fleet.start_with(FIRST, "--ring")
+    await fleet.start_with(FIRST, "--ring", *RING_ONLY)
     await witness.connect("publisher", fleet.client_address(FIRST))
     for name in (FIRST, *SEED_OF):
         if name in SEED_OF:
-            await fleet.start_with(name, f"--join={fleet.directory.peer[SEED_OF[name]]}")
+            await fleet.start_with(name, f"--join={fleet.directory.peer[SEED_OF[name]]}", *RING_ONLY)
         await witness.connect(f"at-{name}", fleet.client_address(name), subscribe=f"topic = '{name}'")
         witness.load("publisher", EVENTS_PER_SECOND, topic=name)
     return [FIRST, *SEED_OF]
 
 
 async def story(place):
-    async with Fleet(place) as fleet, Witness("ring") as witness:
+    async with Fleet(place, PLEACH_RING_LEAVE="true") as fleet, Witness("ring") as witness:
         names = await grown(fleet, witness)
         admins = fleet.directory.admin
         await until_followed([admins[FIRST]], names, FOLLOWED_SECONDS_MAX)
@@ -64,8 +65,8 @@ def test_brokers_that_know_one_other_become_the_tree_of_the_ring_and_nothing_is_
 def pair(tmp_path_factory):
     place = tmp_path_factory.mktemp("ring")
     with processes() as start:
-        a = start("a", place, "--ring")
-        b = start("b", place, "--join", a.ready["peer"])
+        a = start("a", place, "--ring", *IN_MEMORY)
+        b = start("b", place, "--join", a.ready["peer"], *IN_MEMORY)
         eventually(lambda: a.is_ready() and b.is_ready())
         yield a, b
 
@@ -82,12 +83,12 @@ def test_a_seed_where_nobody_is_ends_the_broker_and_says_what_to_look_for():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         seed = f"127.0.0.1:{silent.getsockname()[1]}"
-        said = refused("c", "--join", seed, PLEACH_RING_JOIN_SECONDS="0.5")
+        said = refused("c", "--join", seed, *IN_MEMORY, PLEACH_RING_JOIN_SECONDS="0.5")
     assert f"c cannot join the ring: no member of a ring answers at {seed} within 0.5 s; is that where" in said
 
 
 def test_a_name_that_is_in_the_ring_is_refused_and_who_has_it_does_not_notice(pair):
-    said = refused("b", "--join", pair[0].ready["peer"])
+    said = refused("b", "--join", pair[0].ready["peer"], *IN_MEMORY)
     assert f"a broker b is in it, at {pair[1].ready['peer']}; take another name" in said
     assert all(member.is_ready() for member in pair)
 

@@ -17,13 +17,14 @@ def ring(**values):
 
 def test_seeds_come_from_the_file_the_environment_and_flags(tmp_path):
     file = tmp_path / "b.toml"
-    file.write_text('name = "b"\n[ring]\njoin = ["10.0.0.1:7200", "10.0.0.2:7200"]\nweave = false\n')
-    assert load_settings(file, {}, {}).ring == RingSettings(join=("10.0.0.1:7200", "10.0.0.2:7200"), weave=False)
+    file.write_text('name = "b"\n[ring]\njoin = ["10.0.0.1:7200", "10.0.0.2:7200"]\nleave = true\n')
+    wanted = RingSettings(join=("10.0.0.1:7200", "10.0.0.2:7200"), weave=False)
+    assert load_settings(file, {}, {}).ring == wanted
     environment = {"PLEACH_RING_JOIN": "10.0.0.3:1,10.0.0.4:2", "PLEACH_RING_STABILISE_EVERY": "0.5"}
     settings = load_settings(file, environment, {}).ring
     assert (settings.join, settings.stabilise_every) == (("10.0.0.3:1", "10.0.0.4:2"), 0.5)
     assert settings.config.stabilise_every == 0.5
-    assert load_settings(None, {"PLEACH_RING_FOUND": "true"}, {"name": "b"}).ring == RingSettings(found=True)
+    assert load_settings(None, {"PLEACH_RING_FOUND": "true"}, {"name": "b"}).ring.found
     assert load_settings(None, {}, {"name": "b"}).ring is None
 
 
@@ -45,6 +46,16 @@ def test_seeds_come_from_the_file_the_environment_and_flags(tmp_path):
 def test_what_a_ring_cannot_be_is_said(values, says):
     with pytest.raises(SettingsError, match=says):
         ring(**values)
+
+
+@pytest.mark.parametrize("differing", [{"bits": 40}, {"degree": 5}])
+def test_members_agree_on_what_keys_and_the_tree_follow_from(differing):
+    assert ring(found=True, **differing).ring.terms != ring(found=True).ring.terms
+
+
+@pytest.mark.parametrize("own_choice", [{"stabilise_every": 2.0}, {"successors": 5}])
+def test_members_may_differ_in_what_only_they_do(own_choice):
+    assert ring(found=True, **own_choice).ring.terms == ring(found=True).ring.terms
 
 
 def test_a_broker_of_a_ring_names_no_neighbours():

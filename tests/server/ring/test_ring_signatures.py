@@ -1,6 +1,7 @@
 """Datagrams of brokers that have certificates: forged, replayed, altered and unsigned ones are counted and ignored."""
 
 import asyncio
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ from pleach.server.ring.signatures import (
     SignedEnvelope,
 )
 from support.live.broker_process import eventually
+from support.live.ring_tree import RING_ONLY
 from support.live.tls_network import TlsBroker, TlsNetwork
 
 CIRCLE = Circle(32)
@@ -110,6 +112,19 @@ def test_who_is_taken_off_the_list_is_not_heard_any_more(made, hosts, tmp_path):
     assert not hosts["b"].hears(said(hosts, "a", "b"))
 
 
+def test_who_has_a_new_key_is_heard_with_that_one_only(made, hosts, tmp_path):
+    former = hosts["a"]
+    assert hosts["b"].hears(said(hosts, "a", "b"))
+    made.revoke("a")
+    shutil.rmtree(tmp_path / "certs" / "brokers" / "a")  # where its key was
+    place = made.add_broker("a", [], (MemberRole.BROKER,), 10)
+    hosts["b"].security.credentials = Credentials(Tls.directory(tmp_path / "certs" / "brokers" / "b"), time.time())
+    renewed = Host("a", place)
+    renewed.now = former.now = NOW + 1
+    assert not hosts["b"].hears(former.signatures.signed(sealed("a", "b", TreeUnlink())))
+    assert hosts["b"].hears(renewed.signatures.signed(sealed("a", "b", TreeUnlink())))
+
+
 def test_memory_is_bounded_and_what_is_forgotten_is_refused():
     window = ReplayWindow()
     for n in range(3 * REMEMBERED_MAX):
@@ -138,10 +153,11 @@ def test_what_a_signature_costs(hosts):
 def test_a_ring_of_processes_with_certificates(tmp_path):
     """Datagrams, links, the survey of the broker at the root: all with TLS."""
     network = TlsNetwork(tmp_path / "certs", "a", "b", "c")
-    brokers = [TlsBroker("a", tmp_path, network, "--ring")]
+    brokers = [TlsBroker("a", tmp_path, network, "--ring", *RING_ONLY, "--without=data-dir")]
     try:
         for name in ("b", "c"):
-            brokers.append(TlsBroker(name, tmp_path, network, f"--join={brokers[0].ready['peer']}"))
+            seed = f"--join={brokers[0].ready['peer']}"
+            brokers.append(TlsBroker(name, tmp_path, network, seed, *RING_ONLY, "--without=data-dir"))
         eventually(lambda: all(broker.is_ready() for broker in brokers))
         eventually(lambda: all(len(broker.status()["ring"]["successors"]) > 0 for broker in brokers))
 

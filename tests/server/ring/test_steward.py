@@ -10,9 +10,9 @@ from pleach.core.overlay.plans import Topology
 from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.keys import Circle
 from pleach.core.ring.reference_tree import arcs_of, parents_of, positions_of, reference_tree
-from pleach.operate.ring_seats import RingSeat, wanted_tree
+from pleach.operate.ring_seats import RingSeat, ring_wish, wanted_tree
 from pleach.operate.survey import BrokerStatus, LeavingStatus, NeighbourStatus, Survey
-from pleach.server.ring.steward import is_unsettled, next_exchange, wanted_in
+from pleach.server.ring.steward import is_kept, is_unsettled, next_exchanges, wanted_in
 
 CIRCLE = Circle(32)
 TREE = reference_tree(CIRCLE)
@@ -89,16 +89,16 @@ def test_who_is_no_member_any_more_has_no_say():
 
 
 @given(st.integers(2, len(NAMES)), st.integers(0, 10_000), st.sampled_from(["causal", "fifo"]))
-def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(count, seed, ordering):
+def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link_and_takes_none(count, seed, ordering):
     names = NAMES[:count]
     around, tree = seats(names), random_tree(names, seed)
     wanted = wanted_tree(around).tree
     missing = len({*wanted.links} - {*tree.links})
-    while (plan := next_exchange(tree, wanted, seen(tree, around, ordering=ordering))) is not None:
+    while (plan := next_exchanges(tree, ring_wish(around), seen(tree, around, raw={"ordering": ordering}))) is not None:
         assert plan.start == tree
         tree = plan.result
         left = len({*wanted.links} - {*tree.links})
-        assert left == missing - 1
+        assert left == missing - len({*tree.links} - {*plan.start.links})
         missing = left
     assert tree == wanted
 
@@ -107,7 +107,7 @@ def test_a_broker_outside_the_ring_keeps_a_link():
     names = [*NAMES[:4], "stranger"]
     tree, around = random_tree(names, 3), seats(NAMES[:4])
     wanted = wanted_tree(around).tree
-    while (plan := next_exchange(tree, wanted, seen(tree, around))) is not None:
+    while (plan := next_exchanges(tree, ring_wish(around), seen(tree, around))) is not None:
         tree = plan.result
     assert {*wanted.links} <= {*tree.links}
     assert tree.is_leaf("stranger")
@@ -125,10 +125,48 @@ def test_only_a_tree_at_rest_is_woven():
         assert is_unsettled(_with(found, name, ring=changed(around[name], is_leaving=True)))
 
 
-def test_a_member_that_is_not_in_the_tree_yet_is_waited_for():
+def test_the_tree_of_the_ring_is_not_known_while_a_member_is_not_in_the_tree():
     around = seats(NAMES[:5])
     there = random_tree(NAMES[:4], 1)
     assert wanted_in(seen(there, around)).tree is None
+
+
+@given(st.integers(3, len(NAMES)), st.integers(0, 10_000), st.data())
+def test_what_all_agree_on_is_made_while_others_join(count, seed, data):
+    """Some have heard of the newcomers, some have not; those are on the ring, and not in the tree."""
+    there = NAMES[:count]
+    old, new = seats(there), seats(NAMES)
+    around = {name: data.draw(st.sampled_from([old[name], new[name]])) for name in there}
+    tree, wish = random_tree(there, seed), ring_wish(around)
+    while (plan := next_exchanges(tree, wish, seen(tree, around))) is not None:
+        assert wish.kept & {*tree.links} <= {*plan.result.links}, "no link that somebody wants goes"
+        assert len(wish.links - {*plan.result.links}) < len(wish.links - {*tree.links})
+        tree = plan.result
+
+
+def test_exchanges_at_once_share_no_broker():
+    names = [f"broker-{number}" for number in range(60)]
+    around, tree = seats(names), random_tree(names, 5)
+    plan = next_exchanges(tree, ring_wish(around), seen(tree, around, raw={"ordering": "fifo"}))
+    assert len(plan.steps) > 3
+    assert plan.waves == (tuple(range(len(plan.steps))),)
+
+
+def test_a_newcomer_that_knows_no_neighbours_yet_is_not_taken_for_the_root():
+    around = seats(NAMES[:5])
+    root = wanted_tree(around).root
+    assert ring_wish({**around, "new": changed(around[root], parent="", children=[])}).root == root
+    other = next(name for name, seat in around.items() if seat.parent and seat.children)
+    assert ring_wish({**around, other: changed(around[other], parent="")}).root == ""
+
+
+def test_brokers_that_come_do_not_make_the_steward_look_again_but_links_that_go_do():
+    before = random_tree(NAMES[:5], 1)
+    grown = Topology.of([*before.links, (NAMES[5], NAMES[0])])
+    assert is_kept(before, before)
+    assert is_kept(before, grown)
+    assert not is_kept(grown, before)
+    assert not is_kept(None, before)
 
 
 def _with(found, name, **values):

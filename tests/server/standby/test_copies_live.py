@@ -1,5 +1,6 @@
 """Brokers with copies on other machines, as real processes: what is confirmed, who catches up how, who takes over."""
 
+import json
 import time
 from contextlib import ExitStack
 
@@ -98,6 +99,27 @@ def test_a_standby_that_restarts_gets_the_records_that_it_lacks(start, flow_at):
     host.restart()
     flow.arrives()
     assert b.log().count("gets a copy of all") == 1
+
+
+def test_a_broker_that_has_left_and_is_lost_before_it_has_said_so_to_its_machines_runs_nowhere(start):
+    """It still waits for a client that has said farewell: its neighbour knows that it has left, its copies do not."""
+    a, b, c = chain_of_three(start)
+    guest = TestClient("guest", c)
+    with clients(guest):
+        guest.subscribe("all", "n >= 0")
+        assert c.post("/overlay/remove", '{"broker": "c", "timeout": 0}')[0] == 504
+        eventually(lambda: c.status()["leaving"]["has_left"], pumping=[guest])
+        eventually(lambda: "once b has confirmed it" in c.log())
+        c.destroy()
+    eventually(lambda: "of c: this machine takes its place" in a.log() + b.log())
+
+    def is_gone(machine):
+        told = json.loads(machine.get("/standby")[1])
+        return "c" not in told["runs"] and told["holds"].get("c", {"view": 0})["view"] == 0
+
+    eventually(lambda: is_gone(a) and is_gone(b))
+    assert a.is_ready()
+    assert b.is_ready()
 
 
 def test_a_machine_that_is_lost_is_replaced_by_another_while_events_flow(start, flow_at):

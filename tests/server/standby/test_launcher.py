@@ -20,6 +20,7 @@ from pleach.server.standby import launcher
 from pleach.server.standby.launch_settings import (
     ACCESS,
     CERTIFICATE,
+    DATA,
     KEY,
     addresses_in,
     beside_peers,
@@ -32,6 +33,7 @@ from pleach.server.standby.launch_settings import (
 from pleach.server.standby.launcher import PID, READY, BrokerLauncher, Ended, LaunchingHost
 from pleach.server.standby.messages import BrokerFiles
 from pleach.server.standby.registers import RegisterFile
+from pleach.server.storage.database import locked
 from pleach.server.storage.store import Store
 from support.access.operators import Provider
 from support.live.tiny_broker import until
@@ -210,7 +212,9 @@ class Loaded:
         self.told = []
         self._ended = asyncio.Event()
         self.write, self.close = self.told.append, lambda: None
-        self.terminate = self.kill = self._ended.set
+
+    def send_signal(self, _number):
+        self._ended.set()
 
     async def wait(self):
         await self._ended.wait()
@@ -237,6 +241,28 @@ def test_where_no_process_can_be_started_it_is_tried_again(tmp_path, monkeypatch
         machine.launch()
         await until(lambda: made and made[0].told)
         assert machine.launcher.running == {"x": 7}
+
+    with_machine(tmp_path, story)
+
+
+@pytest.mark.parametrize("written", [None, "", "seven", "0", "-1", "1", "own"])
+def test_nothing_is_signalled_where_a_pid_file_names_no_process_of_the_broker(tmp_path, monkeypatch, written):
+    """0 is this process and all that were started with it, -1 is every process that this user has."""
+    signalled = []
+    monkeypatch.setattr(os, "kill", lambda *given: signalled.append(given))
+
+    async def story(machine):
+        write_settings(BrokerSettings("x", data_dir=str(machine.folder / DATA)), machine.folder)
+        (machine.folder / READY).touch()
+        if written is not None:
+            (machine.folder / PID).write_text(str(os.getpid()) if written == "own" else written)
+        with locked(machine.folder / DATA):
+            machine.launcher.resume("x")
+            machine.launcher.reload()
+            killed = asyncio.create_task(machine.launcher.kill("x"))
+            await asyncio.sleep(0)
+        await killed
+        assert signalled == []
 
     with_machine(tmp_path, story)
 

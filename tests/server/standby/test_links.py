@@ -156,6 +156,30 @@ def test_a_broker_that_was_promoted_is_spoken_to_where_it_speaks_from():
     run(story)
 
 
+def test_where_a_broker_answers_that_was_promoted_nobody_is_dialled_again_and_again():
+    """It is a process of a machine, and not its host; each report of a machine without a broker left a connection."""
+
+    async def story():
+        async with parties() as start:
+            promoted, x = await start("b", "c#1", "b"), await start("x", "x#1")
+            await until(lambda: x.links.machine_at(promoted.address) == "c#1")
+            dialled = []
+            x.links._tls = dialled.append
+            loop = asyncio.get_running_loop()
+            end = loop.time() + 3 * links_module.DIAL_SECONDS_MIN
+            while loop.time() < end:
+                assert x.links.machine_at(promoted.address) == "c#1"
+                await asyncio.sleep(0.01)
+            assert dialled == []
+            assert [each.name for each in x.links.connected] == ["b"]
+            await promoted.end()
+            await until(lambda: x.links.connected == [])
+            x.links.machine_at(promoted.address)
+            await until(lambda: dialled)
+
+    run(story)
+
+
 def test_a_process_speaks_for_its_own_broker_only_unless_it_is_the_host():
     async def story():
         async with parties() as start:

@@ -19,30 +19,34 @@ from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import CLIENT, FrameReader, encode_frame
 from pleach.core.links.session import SessionConfig, SessionPhase
 from pleach.core.messages import FallbackBrokers
+from support.ports import LOOPBACK, free_ports
 
 PATIENCE_SECONDS = float(
     os.environ.get("PLEACH_PATIENCE", "60")
 )  # for conditions that come within a second on an idle machine
+DOORS = ("client", "peer", "admin")
 PLEACH = [sys.executable, "-c", "from pleach.cli.main import run; run()"]
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PLEACH_")}
 
 
 class BrokerProcess:
-    """One `pleach broker`; `restart` brings it back on the ports that it had."""
+    """One `pleach broker`; `start` brings it back on the ports that it had, which nobody takes meanwhile."""
 
-    def __init__(self, name, place, *arguments, durable=False):
+    def __init__(self, name, place, *arguments, durable=False, any_port=False):
+        """`any_port`: it is told nothing about ports."""
         self.name = name
         self.place = Path(place)
         self.errors = self.place / f"{name}.log"
         self.arguments = [*arguments, *(["--data-dir", str(self.place / name)] if durable else [])]
         self.command = PLEACH
         self.ready = {}
+        self.any_port = any_port
         self.process = None
         self.start()
 
     def start(self):
-        ports = [f"--{port}-listen={self.ready[port]}" for port in ("client", "peer", "admin") if self.ready]
-        command = [*self.command, "broker", "--name", self.name, *map(str, self.arguments), *ports]
+        ports = [] if self.any_port else self._ports()
+        command = [*self.command, "broker", "--name", self.name, *ports, *map(str, self.arguments)]
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=ENVIRONMENT)
         line = self._first_line()
@@ -50,6 +54,13 @@ class BrokerProcess:
             self.kill()
             raise AssertionError(self.log())
         self.ready = json.loads(line)
+
+    def _ports(self):
+        if self.ready:
+            places = [self.ready[door] for door in DOORS]
+        else:
+            places = [f"{LOOPBACK}:{port}" for port in free_ports(len(DOORS))]
+        return [f"--{door}-listen={place}" for door, place in zip(DOORS, places, strict=True)]
 
     def _first_line(self):
         readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_SECONDS)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,15 +21,13 @@ from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import settled_survey
 from pleach.trace import NETWORK, Recorder, RecordKind
+from support.ports import free_ports
 
 START_SECONDS_MAX = 90.0
 QUIET_SECONDS = 1.0
 DRAIN_SECONDS_MAX = 120.0
 STEP_SECONDS_MAX = 90.0
 WINDOW, QUEUE_MAX = 10_000, 1_000_000
-FIRST_PORT, SLICES, SLICE_PORTS = 20_000, 24, 500  # processes that test at the same time draw from different slices
-
-_given: set[int] = set()  # ports that some fleet of this process has, or had
 
 
 class Fleet:
@@ -130,22 +127,6 @@ class Fleet:
 
     async def apply(self, plan: Plan) -> PlanOutcome:
         return await apply_plan(plan, self.directory, seconds_max=STEP_SECONDS_MAX)
-
-
-def free_ports(count: int) -> list[int]:
-    """Below the range that the system gives to connections, so that nobody else takes them between two starts."""
-    found: list[int] = []
-    if len(_given) > SLICE_PORTS // 2:
-        _given.clear()  # those of the first fleets are free again
-    while len(found) < count:
-        port = FIRST_PORT + os.getpid() % SLICES * SLICE_PORTS + int.from_bytes(os.urandom(2)) % SLICE_PORTS
-        if port in _given:
-            continue
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-            _given.add(port)
-    return found
 
 
 class Witness:

@@ -271,6 +271,8 @@ class Block:
             values["access"] = {"file": str(self._place / "access.toml")}
         if rng.random() < 0.4:
             values["data_dir"] = str(self._place / "data")
+        elif self.kind == "ring":
+            values |= {"data_dir": "", "standby": False}  # else the profile puts it into the working directory
         return load_settings(None, {}, values)
 
     def daemon(self) -> DaemonWithoutSockets:
@@ -506,7 +508,8 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 def _decoded(state: bytes) -> Any:
     router, clients, held, machines, addresses = msgspec.msgpack.decode(state)
-    return [router, clients, held, {name: msgspec.msgpack.decode(each) for name, each in machines.items()}, addresses]
+    kept = {name: msgspec.msgpack.decode(each) for name, each in machines.items() if each}
+    return [router, clients, held, kept, addresses]
 
 
 def run_block(kind: str, seed: int, findings: Findings, sessions: int = SESSIONS_PER_BLOCK) -> None:

@@ -43,6 +43,7 @@ from support.live.hostile import (
 from support.live.hostile_generator import Generator, Vocabulary
 from support.live.hostile_http import FOLLOWED, GET_PATHS, POST, TWO_HOSTS, TWO_LENGTHS
 from support.live.hostile_wire import Connection, connected, send
+from support.live.ring_tree import RING_ONLY
 from support.live.tls_network import TlsBroker, TlsNetwork
 from support.python_process import command, environment
 
@@ -366,9 +367,9 @@ class Chain:
             (place / "access.toml").write_text(ACCESS, encoding="utf-8")
         self.brokers: dict[str, BrokerProcess] = {}
         if kind == "ring":
-            self._start("a", "--ring")
+            self._start("a", "--ring", *RING_ONLY, "--without=data-dir")
             for name in ("b", "c"):
-                self._start(name, "--join", self.brokers["a"].ready["peer"])
+                self._start(name, "--join", self.brokers["a"].ready["peer"], *RING_ONLY, "--without=data-dir")
         else:
             self._start("b", "--neighbour", "a", "--neighbour", "c")
             self._start("a", "--peer", f"b={self.brokers['b'].ready['peer']}")

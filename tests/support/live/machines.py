@@ -23,7 +23,7 @@ from pleach.net.addresses import host_of
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import Survey, settled_survey, survey
 from pleach.server import crash_hook
-from support.live.fleet import free_ports
+from support.ports import free_ports
 
 WHOLE_SECONDS_MAX = 120.0
 STEP_SECONDS_MAX = 90.0
@@ -181,6 +181,29 @@ class Machines:
                 return found
             assert loop.time() < deadline, f"it does not become whole: {'; '.join(reasons)}"
             await asyncio.sleep(POLL_SECONDS)
+
+    async def until_settled(self, *, seconds: float) -> Survey:
+        """Whole, and no view has changed for so long, nor is about to: what the survey says of members is still so."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WHOLE_SECONDS_MAX
+        found = await self.until_whole()
+        since = loop.time()
+        while loop.time() < since + seconds or _is_changing(found):
+            assert loop.time() < deadline, f"views go on changing: {_views(found)}"
+            await asyncio.sleep(POLL_SECONDS)
+            earlier, found = found, await self.until_whole()
+            if _views(found) != _views(earlier):
+                since = loop.time()
+        return found
+
+
+def _views(found: Survey) -> dict[str, int]:
+    return {name: status.raw["standby"]["view"] for name, status in found.found.items()}
+
+
+def _is_changing(found: Survey) -> bool:
+    standbys = [status.raw["standby"] for status in found.found.values()]
+    return any(standby["filling"] or standby["moving"] for standby in standbys)
 
 
 def missing(found: Survey, brokers: Sequence[str]) -> list[str]:

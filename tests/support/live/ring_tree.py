@@ -14,6 +14,8 @@ from pleach.errors import SurveyError, TopologyError
 from pleach.operate.survey import survey
 
 CIRCLE = Circle(32)
+# Flags of brokers whose tree is that of the ring.
+RING_ONLY = ("--without=stabilise", "--without=standby", "--without=improve", "--without=relay")
 
 
 def ring_tree(names: Iterable[str]) -> Topology:

@@ -131,7 +131,7 @@ class Crashes:
         self._guests: list[str] = []
 
     async def at(self, point: Point) -> None:
-        found = await self._machines.until_whole()
+        found = await self._machines.until_settled(seconds=AFTER)
         tree = found.topology()
         match point.family:
             case "replication":

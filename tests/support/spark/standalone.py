@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from pleach.spark.java import find_java, java_home_for_spark
+from support.ports import free_port
 
 HOST = "127.0.0.1"
 START_SECONDS_MAX = 120
@@ -67,9 +67,3 @@ def wait_for(log: Path, text: str, times: int) -> None:
     while log.read_text(errors="replace").count(text) < times:
         assert time.monotonic() < deadline, f"{text!r} did not appear: {log.read_text(errors='replace')[-2000:]}"
         time.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

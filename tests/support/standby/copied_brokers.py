@@ -4,12 +4,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from contextlib import contextmanager, suppress
 
 from pleach.core.effects import Observed
 from support.live.broker_process import ENVIRONMENT, BrokerProcess, RawClient, eventually
+from support.ports import free_port
 
 
 class MachineOf(BrokerProcess):
@@ -103,12 +103,6 @@ class PromotedBroker:
 
     get, _ask, status, is_ready = BrokerProcess.get, BrokerProcess._ask, BrokerProcess.status, BrokerProcess.is_ready
     told, is_covered = MachineOf.told, MachineOf.is_covered
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

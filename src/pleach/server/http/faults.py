@@ -4,6 +4,7 @@ POST /debug/corrupt  {"what": "table", "share": 0.3, "seed": 1}       damage a s
 POST /debug/garble   {"peer": "b", "share": 0.5, "seconds": 0.5}      for so long, garble what is sent to a neighbour
 POST /debug/keep     {}                                               keep the state as it is now, for …
 POST /debug/rewind   {}                                               … going on from it, as from an old backup
+POST /debug/disk     {"full": true, "delay": 0.1, "seconds": 5}       for so long, the disk is full, or slow, or both
 
 200 done · 400 malformed request · 403 faults are off here · 409 no fault can be injected now.
 The rules of damage are those of the simulator (faults/). Damaged state is on disk with the next commit.
@@ -11,6 +12,7 @@ The rules of damage are those of the simulator (faults/). Damaged state is on di
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from random import Random
@@ -32,10 +34,12 @@ from pleach.server.http.page import Handler, HttpRequest, HttpResponse, HttpStre
 from pleach.server.http.routes import Route, posts
 from pleach.server.parts import NodeParts
 from pleach.server.settings import BrokerSettings
+from pleach.server.storage.obstruction import Obstruction
 
 CLOCK_PARTS = ("clock", "all")
 GARBLED: frozenset[type] = frozenset((*get_args(PubSub), *get_args(RebuildMessage), *get_args(PaceMessage)))
 GARBLE_SECONDS_MAX = 60.0
+DISK_SECONDS_MAX, DISK_DELAY_MAX = 600.0, 10.0
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -88,6 +92,10 @@ class InjectedFaults(Feature):
         state = damaged(self._broker.capture(), part, self._hand(share, seed))
         self._go_on_with(state, with_clocks=part in CLOCK_PARTS)
 
+    def obstruct(self, *, is_full: bool, delay: float, seconds: float) -> bool:
+        """The disk is full or slow for so long; False: there is none."""
+        return self._committer.obstruct(Obstruction(is_full, delay, time.monotonic() + seconds))
+
     def keep(self) -> int:
         """Keep the state as it is; returns its bytes."""
         self._kept = self._broker.capture()
@@ -139,6 +147,12 @@ class GarbleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
 
 
+class DiskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    full: bool = False
+    delay: Annotated[float, msgspec.Meta(ge=0.0, le=DISK_DELAY_MAX)] = 0.0
+    seconds: Annotated[float, msgspec.Meta(ge=0.0, le=DISK_SECONDS_MAX)] = 1.0
+
+
 class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
@@ -157,20 +171,15 @@ class FaultPages:
             posts("/debug/garble", Verb.FAULTS, self._guarded(GarbleBody, self._garble)),
             posts("/debug/keep", Verb.FAULTS, self._guarded(NoBody, self._keep)),
             posts("/debug/rewind", Verb.FAULTS, self._guarded(NoBody, self._rewind)),
+            posts("/debug/disk", Verb.FAULTS, self._allowed(DiskBody, self._obstruct)),
         )
 
-    def _guarded(self, kind: type[Body], act: Callable[[InjectedFaults, Body], HttpResponse]) -> Handler:
-        name, broker = self._broker.name, self._broker
-
+    def _allowed(self, kind: type[Body], act: Callable[[InjectedFaults, Body], HttpResponse]) -> Handler:
         async def answer(asked: HttpRequest) -> HttpResponse | HttpStream:
             faults = self._faults
             if faults is None:
                 remedy = "start it with --debug-faults, if it is there to be broken"
-                return failure(HTTPStatus.FORBIDDEN, remedy, f"{name} lets nobody damage it")
-            if self._settings().stabilise is None:
-                return _conflict("give its network [stabilise]", f"{name} does not find back by itself")
-            if broker.operation:
-                return _conflict("wait until it is over", f"{name} takes part in operation {broker.operation}")
+                return failure(HTTPStatus.FORBIDDEN, remedy, f"{self._broker.name} lets nobody damage it")
 
             async def acted(body: Body) -> HttpResponse:
                 return act(faults, body)
@@ -178,6 +187,19 @@ class FaultPages:
             return await posted(kind, acted)(asked)
 
         return answer
+
+    def _guarded(self, kind: type[Body], act: Callable[[InjectedFaults, Body], HttpResponse]) -> Handler:
+        """For damage to the state, from which the network must find back."""
+        name, broker = self._broker.name, self._broker
+
+        def guarded(faults: InjectedFaults, body: Body) -> HttpResponse:
+            if self._settings().stabilise is None:
+                return _conflict("give its network [stabilise]", f"{name} does not find back by itself")
+            if broker.operation:
+                return _conflict("wait until it is over", f"{name} takes part in operation {broker.operation}")
+            return act(faults, body)
+
+        return self._allowed(kind, guarded)
 
     def _corrupt(self, faults: InjectedFaults, body: CorruptBody) -> HttpResponse:
         if body.what not in PARTS:
@@ -200,6 +222,11 @@ class FaultPages:
         if not faults.rewind():
             return _conflict("POST /debug/keep first", f"{self._broker.name} has kept no state")
         return json_page(HTTPStatus.OK, {"rewound": True})
+
+    def _obstruct(self, faults: InjectedFaults, body: DiskBody) -> HttpResponse:
+        if not faults.obstruct(is_full=body.full, delay=body.delay, seconds=body.seconds):
+            return _conflict("give it a data_dir", f"{self._broker.name} has no disk")
+        return json_page(HTTPStatus.OK, {"full": body.full, "delay": body.delay, "seconds": body.seconds})
 
 
 def _conflict(remedy: str, error: str) -> HttpResponse:

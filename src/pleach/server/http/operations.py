@@ -5,6 +5,7 @@ POST /overlay/exchange {"path": ["a", "b", "c", "d"], "cut": 1, "protocol": "pat
 POST /overlay/expect   {"broker": "b"}                              at a: b is going to join here; let it in
 POST /overlay/add      {"to": "a", "address": "10.0.0.1:7200"}      at b, which has no neighbours: join the tree at a
 POST /overlay/remove   {"broker": "b"}                              at b, a leaf: leave the tree, and end
+POST /overlay/abandon  {"abandoned": "OPERATION"}                   at a broker that takes part in it: give it up
 POST /overlay/move     {"client": "me", "path": ["a", "b", "c"]}    at a, which has the client: have it go to c
 
 GET /overlay/operations, /overlay/operations/NAME                   the last ones that this broker was asked for
@@ -25,26 +26,27 @@ import msgspec
 from pleach.access.principals import Verb
 from pleach.core.broker import Broker
 from pleach.core.messages import (
-    HostingRequest,
     Node,
     OperatorRequest,
+    RequestAbandon,
     RequestAdd,
     RequestExchange,
     RequestMove,
     RequestRemove,
     RequestSwap,
+    asked_name,
 )
 from pleach.core.overlay.choice import CHOICES
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.registry import swap_request
 from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
-from pleach.operate.operation import PATHS, OperationState, OperationStatus, asked_name, fresh_name
+from pleach.operate.operation import ABANDON_PATH, PATHS, OperationState, OperationStatus, fresh_name
 from pleach.server.absence import AbsentClients
 from pleach.server.http.page import HttpRequest, HttpResponse, failure, json_page, posted, shown
 from pleach.server.http.routes import ANY_NAME, Route, for_tenants, posts, reads
 from pleach.server.links import LinkTable
-from pleach.server.operations import Operations, described
+from pleach.server.operations import Operations, Request, described
 from pleach.server.peer_directory import PeerDirectory
 from pleach.server.settings import NAME_BYTES_MAX, BrokerSettings
 
@@ -61,12 +63,17 @@ Path: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=3, max_length=CY
 Protocol: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
 MovePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=CYCLE_BROKERS_MAX)]
 OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{0,40}$")]
+AbandonedName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{1,40}$")]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=TIMEOUT_SECONDS_MAX)]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     operation: OperationName = ""
     timeout: Seconds = TIMEOUT_SECONDS
+
+
+class AbandonBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    abandoned: AbandonedName
 
 
 class ExpectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +139,7 @@ class OperationPages:
     def routes(self) -> Sequence[Route]:
         return (
             *(self._route(kind) for kind in PATHS),
+            posts(ABANDON_PATH, Verb.REWEAVE, posted(AbandonBody, self._abandon)),
             posts("/overlay/expect", Verb.REWEAVE, posted(ExpectBody, self._expect)),
             reads("/overlay/operations", shown(self._recent)),
             reads(f"/overlay/operations/{ANY_NAME}", self._one),
@@ -148,7 +156,11 @@ class OperationPages:
     def _recent(self) -> HttpResponse:
         return json_page(
             HTTPStatus.OK,
-            {"locked_for": asked_name(self._broker.operation), "operations": list(self._operations.recent)},
+            {
+                "locked_for": asked_name(self._broker.operation),
+                "open": self._operations.opened(self._broker.open_operations, self._links.is_up),
+                "operations": list(self._operations.recent),
+            },
         )
 
     async def _one(self, asked: HttpRequest) -> HttpResponse:
@@ -193,6 +205,9 @@ class OperationPages:
                 request = RequestRemove(name, broker, absent)
         return request
 
+    async def _abandon(self, body: AbandonBody) -> HttpResponse:
+        return await self.carry_out(RequestAbandon(body.operation or fresh_name(), body.abandoned), body.timeout)
+
     async def _expect(self, body: ExpectBody) -> HttpResponse:
         if body.broker == self._broker.name or body.broker in self._broker.hosting.here:
             error = f"{body.broker!r} is this broker itself, or a component that it hosts"
@@ -211,13 +226,14 @@ class OperationPages:
             HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}, {broker!r}; this is {self._broker.name}"
         )
 
-    async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> HttpResponse:
+    async def carry_out(self, request: Request, seconds: float) -> HttpResponse:
         """An operation is carried out once, however often it is asked for under its name."""
         operations, name = self._operations, request.operation
         if name in operations and described(request) != (operations[name].what, operations[name].brokers):
             return failure(HTTPStatus.CONFLICT, "choose another name", f"{name!r} stands for another operation")
         if name not in operations:
-            if operations.running >= RUNNING_MAX:
+            is_a_way_out = isinstance(request, RequestAbandon)
+            if operations.running >= RUNNING_MAX and not is_a_way_out:
                 error = f"{RUNNING_MAX} operations wait here already"
                 return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again when some have ended", error)
             try:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from pleach.core.messages import Layer, Node
+from pleach.core.messages import Layer, Node, asked_name
 from pleach.net.connection import Connection
-from pleach.operate.operation import OperationStep, asked_name
+from pleach.operate.operation import OpenStatus, OperationStep
 from pleach.server.feature import Feature
 from pleach.server.http.caller import Caller
 from pleach.server.http.components import components_of
@@ -160,9 +160,14 @@ def _common(node: BrokerNode) -> dict[str, object]:
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "operation": asked_name(node.broker.operation),
+        "open_operations": _opened(node),
         "held": node.broker.seam.held_count,
         "counters": node.counters.flat(),
     }
+
+
+def _opened(node: BrokerNode) -> list[OpenStatus]:
+    return node.operations.opened(node.broker.open_operations[:OPERATIONS_SHOWN_MAX], node.links.is_up)
 
 
 def _of_features(node: BrokerNode) -> dict[str, object]:
@@ -182,7 +187,8 @@ def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
 
 def _neighbour(node: BrokerNode, peer: Node, address: str) -> dict[str, object]:
     entries = len(node.broker.router.received_from(Layer.SUBSCRIPTIONS, peer))
-    return {**_link(node, peer), "address": address, "admin": node.directory.admins.get(peer, ""), "entries": entries}
+    told = {"address": address, "admin": node.directory.admins.get(peer, ""), "relay": node.links.relay_of(peer)}
+    return {**_link(node, peer), **told, "entries": entries}
 
 
 def _client(node: BrokerNode, client: Node) -> dict[str, object]:
@@ -202,6 +208,7 @@ def _traffic(node: BrokerNode, peer: Node) -> dict[str, object]:
     return {
         **_brief_link(node, peer),
         "admin": node.directory.admins.get(peer, ""),
+        "relay": node.links.relay_of(peer),
         "bytes_out": wire.statistics.bytes_sent if wire else 0,
         "frames_out": wire.statistics.frames_sent if wire else 0,
         "round_trip": wire.round_trip if wire else None,

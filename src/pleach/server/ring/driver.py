@@ -37,14 +37,18 @@ class RingDriver:
         *,
         is_open: Callable[[], bool],
         terms: Mapping[str, str],
+        degree: Callable[[], int] = lambda: 0,
         signatures: DatagramSignatures | None = None,
     ) -> None:
-        """`is_open`: whether others may join the tree of brokers here. `terms`: what they must have in common."""
+        """`is_open`: whether others may join the tree of brokers here. `degree`: this one's neighbours in it.
+
+        `terms`: what they must have in common.
+        """
         self.me = me
         self.host = RingHost(me, config)
         self._changed = asyncio.Event()  # the neighbours in the tree are others than they were
         self._terms = dict(terms)
-        self._is_open = is_open
+        self._is_open, self._degree = is_open, degree
         self._post = DatagramSocket(me.name, config.circle, counters, self._hear, signatures)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joined: asyncio.Future[str] | None = None
@@ -113,7 +117,7 @@ class RingDriver:
         match message:
             case Knock(ticket, origin):
                 if self.host.phase is RingPhase.MEMBER:
-                    greeting = Greeting(ticket, self.me, self._is_open(), self._terms)
+                    greeting = Greeting(ticket, self.me, self._is_open(), self._terms, self._degree())
                     self._post.send(origin.address, origin.name, greeting)
             case Greeting(ticket=ticket) | KeyOwner(ticket=ticket) if ticket < 0:
                 future = self._awaited.get(ticket)

@@ -7,6 +7,8 @@ Rule 1: a broker joins the tree only at one that is in it. Two newcomers may be 
         that is not in the tree yet says so, and accepts nobody; or there would be two trees.
 Rule 2: the parent is asked first, then the children, then whoever else is known. It may be the wrong place; the steward
         corrects that.
+Rule 3: where no steward corrects anything, who has as many neighbours as the ring allows is asked last: else the first
+        brokers of a network would be the neighbours of all others.
 """
 
 from __future__ import annotations
@@ -100,18 +102,30 @@ def _check_terms(me: Peer, greeting: Greeting, terms: dict[str, str]) -> None:
 # The tree ----------------------------------------------------------------------------------------------------------
 
 
-async def enter_tree(broker: Broker, operations: Operations, driver: RingDriver) -> None:
-    """Return once this broker is in the tree, however long that takes."""
+async def enter_tree(broker: Broker, operations: Operations, driver: RingDriver, degree_max: int | None) -> None:
+    """Return once this broker is in the tree, however long that takes.
+
+    `degree_max`: of the brokers that are asked first (rule 3); None where a steward corrects the place.
+    """
     clock = asyncio.get_running_loop().time
     told_at = clock()
     while not broker.router.neighbours:
-        for peer in _candidates(driver):
+        for peer in await _open_ones(driver, degree_max):
             if await _entered_at(operations, driver, peer):
                 return
         if clock() - told_at > LOG_SECONDS:
             told_at = clock()
             log.warning("%s is in the ring, and not in the tree yet: nobody that it knows lets it in", broker.name)
         await driver.change(PAUSE_SECONDS)
+
+
+async def _open_ones(driver: RingDriver, degree_max: int | None) -> list[Peer]:
+    """Rules 1, 2 and 3."""
+    answers = await asyncio.gather(*(driver.knock(peer.address, peer.name) for peer in _candidates(driver)))
+    greetings = [greeting for greeting in answers if greeting is not None and greeting.is_open]
+    if degree_max is not None:  # stable: among those that have room, the order is that of rule 2
+        greetings.sort(key=lambda greeting: max(greeting.neighbours, degree_max - 1))
+    return [greeting.peer for greeting in greetings]
 
 
 def _candidates(driver: RingDriver) -> list[Peer]:
@@ -124,9 +138,6 @@ def _candidates(driver: RingDriver) -> list[Peer]:
 
 
 async def _entered_at(operations: Operations, driver: RingDriver, peer: Peer) -> bool:
-    greeting = await driver.knock(peer.address, peer.name)
-    if greeting is None or not greeting.is_open:
-        return False
     end = await operations.request(RequestAdd(fresh_name(), peer.name, peer.address))
     if end.refusal:
         log.info("%s does not take %s into the tree: %s", peer.name, driver.me.name, end.refusal)

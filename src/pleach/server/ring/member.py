@@ -38,6 +38,7 @@ from pleach.server.ring.entrance import enter_ring, enter_tree, numeric_address
 from pleach.server.ring.settings import RingSettings
 from pleach.server.ring.signatures import DatagramSignatures
 from pleach.server.ring.steward import Steward
+from pleach.server.settings import LASTING
 
 STEP_SECONDS_MAX: Final = 10.0  # a broker of the plan may have left meanwhile: then the plan is made anew
 RETURN_SECONDS: Final = 5.0  # between attempts of a broker that was in the tree before
@@ -62,7 +63,8 @@ class RingMember(Feature):
         self._settings = settings
         self._leaving = leaving
         self._signatures = DatagramSignatures(security, _microseconds) if security is not None else None
-        self._terms = {**parts.settings().lasting, **settings.terms}
+        lasting = parts.settings().lasting  # leases may differ: they are added broker by broker
+        self._terms = {**{key: lasting[key] for key in LASTING}, **settings.terms}
         self._driver: RingDriver | None = None
         self.steward: Steward | None = None  # it acts only while this broker is the root
         self._tasks: list[asyncio.Task[None]] = []
@@ -96,7 +98,7 @@ class RingMember(Feature):
     def seat(self) -> RingSeat | None:
         if self._driver is None:
             return None
-        return seat_of(self._driver.host, is_leaving=self.stay is Stay.LEAVING)
+        return seat_of(self._driver.host, is_leaving=self.stay is Stay.LEAVING, weaves=self._settings.weave)
 
     def successor(self) -> Node:
         """The broker that owns this one's key once this one is gone; empty: not known."""
@@ -137,6 +139,7 @@ class RingMember(Feature):
             config,
             self._counters,
             is_open=lambda: self.is_open,
+            degree=lambda: len(self._broker.router.neighbours),
             terms=self._terms,
             signatures=self._signatures,
         )
@@ -153,7 +156,8 @@ class RingMember(Feature):
             driver.found()
             return
         await enter_ring(driver, settings.join, self._terms, settings.join_seconds)
-        await enter_tree(self._broker, self._operations, driver)
+        room = None if settings.weave else settings.degree
+        await enter_tree(self._broker, self._operations, driver, room)
 
     async def _rejoin(self, driver: RingDriver) -> None:
         """Through the seeds, or through neighbours; the founder founds the ring again if nobody answers."""

@@ -19,11 +19,11 @@ class RingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     found: bool = False  # be the first of a ring
     join: tuple[str, ...] = ()  # members to join through, where they listen for brokers; one is enough
     join_seconds: float = 15.0  # how long a broker that is in no tree yet waits for them to answer
-    leave: bool = True  # on SIGTERM, for good; else it only stops, to be started again with its data directory
+    leave: bool = True  # on SIGTERM, for good; else it only stops. By the profile: where it has no data directory
     leave_seconds: float = 60.0  # how long leaving may take; then it stops as it is
-    weave: bool = True  # as the root of the ring's tree, make the tree of brokers follow the ring
+    weave: bool = True  # as the root, make the tree of brokers follow the ring. By the profile: without [improve]
     bits: int = 32  # of a key; the same for all brokers of a network
-    degree: int = BINARY  # neighbours that a broker has at most (above 3: mostly); the same for all brokers
+    degree: int = BINARY  # neighbours that the ring gives a broker at most (above 3: mostly); the same for all brokers
     successors: int = 8  # that each member knows; of these all but one may fail at once
     stabilise_every: float = 1.0  # seconds between rounds: how soon the ring sees who came and who is gone
     check_tree_every: float = 2.0  # seconds between questions to neighbours in the ring's tree

@@ -1,16 +1,18 @@
-"""The steward makes the tree of brokers follow the ring: one link at a time, by exchanges that lose nothing.
+"""The steward makes the tree of brokers follow the ring, by exchanges of links that lose nothing.
 
-There is one at a time: the broker that all members take for the root of the ring's tree. It surveys the tree, reads
-which neighbours each member should have, and exchanges a link that the ring does not want for one that it misses, on
-the shortest cycle that there is. Each exchange brings the two trees one link nearer; so it ends.
+It is the broker that all members take for the root of the ring's tree. It surveys the tree, reads which neighbours each
+member should have, and exchanges links that the ring does not want for some that it misses, on the shortest cycles that
+there are. Each exchange brings the two trees one link nearer; so it ends.
 
-Rule 1: it changes nothing where brokers do not answer or disagree, an operation is under way, a broker is about to
-        leave, or a member is not in the tree yet.
-Rule 2: apart from its own exchanges, it must have seen the same tree twice. So it does not interfere with the steps of
-        an operator's plan.
+Rule 1: it changes nothing where brokers do not answer, an operation is under way, or a broker is about to leave. It
+        makes links that both ends want, and takes such as neither wants; what others disagree about meanwhile, as while
+        a broker joins, is left alone.
+Rule 2: apart from its own exchanges, no link that it saw at its last look may be gone. So it does not interfere with
+        the steps of an operator's plan.
 Rule 3: after a refusal it waits, longer each time. Brokers lock themselves: two stewards would be slow, not wrong.
 Rule 4: brokers that are in no ring keep their place, at one of the members or between them as long as nobody wants the
         link.
+Rule 5: what one look shows is used for `AT_ONCE_MAX` exchanges, which share no broker: none changes what another finds.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from typing import Final
 
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import AT_ONCE, AUTO, planned_exchange
-from pleach.core.overlay.plans import Plan, Topology
-from pleach.core.overlay.plans.transform import exchanges_towards
+from pleach.core.overlay.plans import Plan, Step, Topology
+from pleach.core.overlay.plans.transform import exchanges_at_once
 from pleach.core.ring.chord import RingPhase
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.operate.apply import Directory, apply_plan
-from pleach.operate.ring_seats import RingSeat, WantedTree, wanted_tree
+from pleach.operate.ring_seats import RingSeat, RingWish, WantedTree, ring_wish, wanted_tree
 from pleach.operate.survey import Survey, survey
 from pleach.server.peer_directory import PeerDirectory
 from pleach.server.ring.driver import RingDriver
@@ -36,6 +38,7 @@ LOOK_SECONDS: Final = 1.0
 BROKERS_PER_SECOND: Final = 20.0  # asked, at most, where there is nothing to do
 REFUSED_SECONDS_MAX: Final = 16.0
 STEP_SECONDS_MAX: Final = 60.0
+AT_ONCE_MAX: Final = 32  # exchanges
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +50,7 @@ class Sight(StrEnum):
     UNCERTAIN = "the tree or the ring is changing, or not all of it answers"
     MOVING = "it is not as it was a moment ago"
     RIGHT = "the tree is that of the ring"
-    CHANGED = "a link was exchanged"
+    CHANGED = "links were exchanged"
     REFUSED = "an exchange was not carried out"
 
 
@@ -90,14 +93,14 @@ class Steward:
             tree = found.topology()
         except (SurveyError, InvalidInputError):
             return Sight.UNCERTAIN
-        wish = wanted_in(found)
-        if wish.tree is None or wish.root != self._name or is_unsettled(found):
+        wish = ring_wish(seats_in(found))
+        if wish.root != self._name or is_unsettled(found):
             return Sight.UNCERTAIN
         before, self._seen = self._seen, tree
-        plan = next_exchange(tree, wish.tree, found)
+        plan = next_exchanges(tree, wish, found)
         if plan is None:
-            return Sight.RIGHT
-        return await self._carry_out(plan, found) if tree == before else Sight.MOVING
+            return Sight.RIGHT if wanted_in(found).tree is not None else Sight.UNCERTAIN
+        return await self._carry_out(plan, found) if is_kept(before, tree) else Sight.MOVING
 
     async def _carry_out(self, plan: Plan, found: Survey) -> Sight:
         outcome = await apply_plan(plan, Directory.of(found), seconds_max=STEP_SECONDS_MAX)
@@ -107,7 +110,7 @@ class Steward:
             log.info("not woven, to be tried again: %s", "; ".join(map(str, outcome.unfinished)))
             return Sight.REFUSED
         self._refusals = 0
-        self.exchanged += 1
+        self.exchanged += len(plan.result.links) - len({*plan.start.links} & {*plan.result.links})
         log.info("woven: %s", outcome.plan.result)
         return Sight.CHANGED
 
@@ -126,10 +129,18 @@ def is_unsettled(found: Survey) -> bool:
     return is_busy or any(seat.is_leaving for seat in seats_in(found).values())
 
 
-def next_exchange(tree: Topology, wanted: Topology, found: Survey) -> Plan | None:
-    """One link that the ring wants for one that it does not; None where all that it wants are there."""
-    exchanges = exchanges_towards(tree, wanted.links, AT_ONCE)
-    if not exchanges:
-        return None
-    first = exchanges[0]
-    return planned_exchange(tree, remove=first.remove, add=first.add, protocol=AUTO, circumstances=found.circumstances)
+def is_kept(before: Topology | None, tree: Topology) -> bool:
+    """Whether all links that were there at a look are there still (rule 2); brokers may have come."""
+    return before is not None and all(tree.has_link(a, b) for a, b in before.links)
+
+
+def next_exchanges(tree: Topology, wish: RingWish, found: Survey) -> Plan | None:
+    """Links that the ring wants for others that it does not; None where all that it wants are there."""
+    exchanges = exchanges_at_once(tree, wish.links, AT_ONCE, kept=wish.kept, most=AT_ONCE_MAX)
+    steps: list[Step] = []
+    for each in exchanges:
+        plan = planned_exchange(
+            tree, remove=each.remove, add=each.add, protocol=AUTO, circumstances=found.circumstances
+        )
+        steps += plan.steps
+    return Plan.of(tree, steps) if steps else None

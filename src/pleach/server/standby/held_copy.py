@@ -29,6 +29,7 @@ from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Machine, View
 from pleach.disk.private_files import make_private_folder
 from pleach.errors import SettingsError, StoreError
+from pleach.net.addresses import BrokerAddresses
 from pleach.server.bugs import watched
 from pleach.server.standby.driving import MemberDriver
 from pleach.server.standby.launch_settings import addresses_in, decode_settings
@@ -209,14 +210,14 @@ class HeldCopy:
             log.error("what %s needs to run here is not kept: %s", self._broker, error)  # noqa: TRY400
 
     @property
-    def client_address(self) -> str:
-        """Where the primary listens for clients, by the settings that it has sent; empty: they do not tell."""
+    def addresses(self) -> BrokerAddresses:
+        """Where the primary listens, by the settings that it has sent; empty: they do not tell."""
         try:
             settings = decode_settings(self.files.settings, "the broker's files") if self.files is not None else None
         except SettingsError:
-            return ""
-        address = addresses_in(settings).client if settings is not None else ""
-        return "" if address.endswith(":0") else address
+            return BrokerAddresses()
+        said = addresses_in(settings) if settings is not None else BrokerAddresses()
+        return BrokerAddresses(*("" if each.endswith(":0") else each for each in msgspec.structs.astuple(said)))
 
     # The replica ---------------------------------------------------------------------------------------------
 

@@ -344,7 +344,7 @@ class StandbyHost(MachineHost):
         """Where brokers listen for clients that run here, or are heard."""
         running = map(self._launcher.addresses_of, self._launcher.running)
         yield from (places.client for places in running if places is not None)
-        yield from (held.client_address for held in self._held.values() if held.hears_primary)
+        yield from (held.addresses.client for held in self._held.values() if held.hears_primary)
 
     def locate(self, broker: Node, port: Port) -> Whereabouts | None:
         """Where a broker is that runs here, or the host of its primary, as far as the copy that is held here knows."""
@@ -358,7 +358,7 @@ class StandbyHost(MachineHost):
         if held is None or view is None or view.primary == self._machine:
             return None
         if port is Port.CLIENTS:  # only a copy gets the files of each new primary
-            address = held.client_address if held.may_be_promoted else ""
+            address = held.addresses.client if held.may_be_promoted else ""
             return Whereabouts(view.number, is_there=True, address=address)
         return Whereabouts(view.number, is_there=False, address=view.addresses.get(view.primary, ""))
 
@@ -376,10 +376,20 @@ class StandbyHost(MachineHost):
                 if machine != self._machine:
                     self.links.send(broker, machine, view.addresses.get(machine, ""), Alive(broker, view.number))
 
+    def _admins(self) -> Iterator[tuple[Node, str]]:
+        """Where operators find brokers that run here, or of which there is a copy here, as far as that is known."""
+        for broker, held in self._held.items():
+            if held.may_be_promoted and (address := held.addresses.admin):
+                yield broker, address
+        for broker in self._launcher.running:
+            if places := self._launcher.addresses_of(broker):
+                yield broker, places.admin
+
     def status(self) -> dict[str, object]:
         """Which machine this is, what it holds, and what it runs for others."""
         return {
             "machine": self._machine,
             "holds": {broker: held.status() for broker, held in sorted(self._held.items())},
             "runs": self._launcher.running,
+            "admins": dict(sorted(self._admins())),
         }

@@ -74,7 +74,10 @@ class HostSite:
         pages = (
             reads("/healthz", shown(lambda: json_page(HTTPStatus.OK, {"alive": True}))),
             reads("/readyz", shown(lambda: json_page(HTTPStatus.OK, {"ready": True, "reasons": []}))),
-            reads("/status", shown(lambda: json_page(HTTPStatus.OK, {**told, "standby": host.status()}))),
+            *(
+                reads(page, shown(lambda: json_page(HTTPStatus.OK, {**told, "standby": host.status()})))
+                for page in ("/status", "/glance")
+            ),
         )
         self._site = Site((*pages, *StandbyPages(host).routes), Hosts(host_names(settings), HOST_REMEDY))
 

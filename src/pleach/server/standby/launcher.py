@@ -53,6 +53,7 @@ STABLE_SECONDS = 30.0  # a process that lasted this long is started again quickl
 STOP_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.05  # of the lock of a process that is not a child of this one
 UNKNOWN_CODE = -1  # of such a process
+INIT = 1  # the first process of a machine; what is below is no process
 
 log = logging.getLogger(__name__)
 
@@ -92,32 +93,32 @@ class BrokerProcess(Protocol):
     @property
     def pid(self) -> int: ...
 
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
+    def send_signal(self, signal: int) -> None: ...
 
     async def wait(self) -> int: ...
 
 
 class FoundProcess:
-    """A process of an earlier life of the host: it has the lock of its store."""
+    """A process of an earlier life of the host: it has the lock of its store.
+
+    Where its pid file is missing or damaged nothing is signalled: 0 and -1 would be whole groups of processes, among
+    them this host.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._lock = folder / DATA / LOCK
         self.pid = _pid_in(folder)
+        if not self.pid:
+            log.warning(
+                "%s does not say which process holds %s: end it by hand if it must end", folder / PID, self._lock
+            )
 
-    def terminate(self) -> None:
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
+    def send_signal(self, signal: int) -> None:
         if self.pid and is_held(self._lock):
             try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                log.warning("process %d has ended, and %s is locked by another one", self.pid, self._lock.parent)
+                os.kill(self.pid, signal)
+            except (ProcessLookupError, PermissionError):
+                log.warning("process %d is another one, and does not hold %s", self.pid, self._lock)
 
     async def wait(self) -> int:
         while is_held(self._lock):  # noqa: ASYNC110 - it is no child of ours, whose end we would be told
@@ -203,7 +204,7 @@ class BrokerLauncher:
         """Rule 5: certificates, lists and rights may be others. One that is being started reads them anyway."""
         for broker, launched in self._launched.items():
             if launched.process is not None and (self._host.folder(broker) / READY).exists():
-                _signal(launched.process.pid, signal.SIGHUP)
+                _signal(launched.process, signal.SIGHUP)
 
     async def stop(self) -> None:
         self._is_stopping = True
@@ -284,20 +285,14 @@ class BrokerLauncher:
 
 
 def _end(process: BrokerProcess, *, at_once: bool = False) -> None:
+    _signal(process, signal.SIGKILL if at_once else signal.SIGTERM)
+
+
+def _signal(process: BrokerProcess, number: signal.Signals) -> None:
     try:
-        if at_once:
-            process.kill()
-        else:
-            process.terminate()
+        process.send_signal(number)
     except ProcessLookupError:
         log.debug("process %d has ended already", process.pid)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        log.debug("process %d has ended already", pid)
 
 
 async def _loaded() -> asyncio.subprocess.Process:
@@ -319,11 +314,12 @@ def _tell(process: asyncio.subprocess.Process, order: LaunchOrder | None) -> Non
 
 
 def _pid_in(folder: Path) -> int:
-    """0: not known."""
+    """0: not known, or of no process that a host could have started."""
     try:
-        return int((folder / PID).read_text())
+        pid = int((folder / PID).read_text())
     except (OSError, ValueError):
         return 0
+    return pid if pid > INIT and pid != os.getpid() else 0
 
 
 def is_held(lock: Path) -> bool:

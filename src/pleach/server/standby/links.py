@@ -183,9 +183,12 @@ class MemberLinks:
             self._send_parts(member, data)
 
     def machine_at(self, address: str) -> Machine:
-        """Which machine answers there, as far as is known; empty: not known yet. It is dialled while nobody does."""
+        """Which machine answers there, as far as is known; empty: not known yet. It is dialled while nobody does.
+
+        Who answers need not be the host: a broker that was promoted there has an address of its own.
+        """
         machine = self._machines.get(address, "")
-        if not self._is_stopped and (not machine or self._to_host(machine) is None):
+        if not self._is_stopped and (not machine or not any(self._of(machine))):
             self._attempt(ANY_MACHINE, address)
         return machine
 

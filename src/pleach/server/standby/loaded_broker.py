@@ -21,8 +21,6 @@ from pleach.server.standby.primary_seat import MachineHost
 from pleach.server.standby.process import run_promoted
 from pleach.server.standby.registers import replace_file
 
-EXIT_UNUSABLE = 2
-
 
 def main() -> int:
     try:
@@ -57,7 +55,7 @@ def run_broker(order: LaunchOrder) -> int:
         return run_loop(run())
     except PleachError as error:
         sys.stderr.write(f"{error}\n")
-        return EXIT_UNUSABLE
+        return error.exit_code
 
 
 if __name__ == "__main__":

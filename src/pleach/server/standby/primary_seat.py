@@ -89,8 +89,12 @@ class PrimarySeat:
         on_failed: Callable[[str], None],
         host: MachineHost,
         silent: Sequence[Machine] = (),
+        is_promoted: bool = False,
     ) -> None:
-        """`on_failed`: the disk has; why. `silent`: members that had not been heard for long when it was promoted."""
+        """`on_failed`: the disk has; why. `silent`: members that had not been heard for long when it was promoted.
+
+        `is_promoted`: from a copy, and nobody but the members of its view has said that it shall run.
+        """
         self.links = links
         self.files = files
         self.host = host
@@ -100,6 +104,7 @@ class PrimarySeat:
         self.role: PrimaryRole | None = None
         self.driver = MemberDriver(member, register, links, perform=self._perform, on_failed=on_failed)
         self.on_deposed = on_deposed
+        self.is_promoted = is_promoted
         self._silent = silent
         self._has_left = False
         self._loop = asyncio.get_running_loop()

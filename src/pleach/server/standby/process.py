@@ -123,8 +123,9 @@ class PrimaryRun:
         routes: Sequence[Route] = (),
         host: MachineHost,
         silent: Sequence[Machine] = (),
+        is_promoted: bool = False,
     ) -> None:
-        """`silent`: members of the view that have not been heard for long."""
+        """`silent`: members of the view that have not been heard for long. `is_promoted`: from a copy."""
         self._settings = settings
         self._on_ready = on_ready
         self._routes = routes
@@ -144,6 +145,7 @@ class PrimaryRun:
             on_failed=self._fail,
             host=host,
             silent=silent,
+            is_promoted=is_promoted,
         )
         if member.register is None:
             self.seat.driver.perform(member.found(settings.address))
@@ -268,6 +270,7 @@ class MachineProcess:
         self._primary: PrimaryRun | None = None
         self._site: HostSite | None = None  # while it is host only
         self._is_stopped = False
+        self._is_promoted = False  # the own broker, since this process holds its copy
         self._silent: Sequence[Machine] = ()  # members of the view, when the own broker was promoted here
         self._wake = asyncio.Event()  # while it is host only: it stops, or is promoted
 
@@ -330,6 +333,7 @@ class MachineProcess:
             routes=self._routes,
             host=self._host,
             silent=self._silent,
+            is_promoted=self._is_promoted,
         )
         try:
             return await self._primary.run(is_stopped=lambda: self._is_stopped)
@@ -380,7 +384,7 @@ class MachineProcess:
         )
 
     def _promoted(self, silent: Sequence[Machine]) -> None:
-        self._silent = silent
+        self._silent, self._is_promoted = silent, True
         self._wake.set()
 
     # Signals -------------------------------------------------------------------------------------------------
@@ -418,7 +422,9 @@ async def run_promoted(
     links = process.links(settings.name, machine)
     links.start()
     register = RegisterFile(folder)
-    primary = PrimaryRun(process, machine, register, links, on_ready=on_ready, host=host, silent=silent)
+    primary = PrimaryRun(
+        process, machine, register, links, on_ready=on_ready, host=host, silent=silent, is_promoted=True
+    )
     links.on_here = primary.seat.meet_host
 
     def tick() -> None:

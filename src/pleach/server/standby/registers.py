@@ -75,8 +75,13 @@ def life(machine: Machine) -> int:
 
 
 def broker_folder(data_dir: Path | str, broker: Node) -> Path:
-    """Where a machine keeps what it has of a broker. No such folder has a dot in its name, and files beside them do."""
-    return Path(data_dir) / FOLDER / quote(broker, safe="").replace(".", "%2E")
+    """Where a machine keeps what it has of a broker."""
+    return Path(data_dir) / FOLDER / folder_name(broker)
+
+
+def folder_name(broker: Node) -> str:
+    """No such name has a dot in it, and those of files beside them do."""
+    return quote(broker, safe="").replace(".", "%2E")
 
 
 def broker_of(folder: Path) -> Node:

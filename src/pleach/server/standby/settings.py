@@ -28,7 +28,8 @@ class StandbySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def standby_complaints(settings: StandbySettings, data_dir: str) -> Iterator[tuple[str, str, str]]:
     """(key, reason, remedy) of what is wrong with the settings."""
     if not data_dir:
-        yield "standby", "a broker in memory only has nothing to copy", "give data_dir (--data-dir)"
+        remedy = "give data_dir (--data-dir), or standby = false (--without standby)"
+        yield "standby", "a broker in memory only has nothing to copy", remedy
     if not SECONDS_MIN <= settings.after <= SECONDS_MAX:
         yield "standby.after", f"{settings.after:g} seconds", f"{SECONDS_MIN:g} to {SECONDS_MAX:g}"
     if settings.copies not in COPIES:

@@ -33,6 +33,7 @@ from pleach.server.feature import Feature
 from pleach.server.links import LinkTable
 from pleach.server.metrics import DiskCounters
 from pleach.server.settings import BrokerSettings
+from pleach.server.storage.obstruction import Obstruction
 from pleach.server.storage.outgoing import Durable, OutgoingParts, SealedBatch
 from pleach.server.storage.store import Store, journal_entry_bytes
 
@@ -195,6 +196,12 @@ class Committer(Feature):
         self._disk.on_written = on_written
         self.outgoing.await_copies(self._disk.store.position.number)
         return self._disk
+
+    def obstruct(self, obstruction: Obstruction) -> bool:
+        """False: there is no disk."""
+        if self._disk is not None:
+            self._disk.store.obstruct(obstruction)
+        return self.is_durable
 
     def touch(self) -> None:
         """Something has happened at the endpoint: flush at the end of this turn of the loop."""

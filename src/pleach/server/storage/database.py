@@ -3,6 +3,7 @@
     <directory>/pleach.db           and, while it is open, pleach.db-wal
     <directory>/pleach.committed    the number of the last commit
     <directory>/pleach.lock         held (flock) by the process that has it open; a crash lets go of it
+    <directory>/pleach.outdated     where it is an old copy: it is not opened any more (outdated.py)
     <directory>/filling/            the same files of a replica that is being filled (replica.py)
     <directory>/filled/             of one that is filled, and takes the place of the files above
 
@@ -32,6 +33,8 @@ from pleach.disk.checked_tables import LEDGER_SCHEMA, Inspection, Ledger, checke
 from pleach.disk.commit_file import CommitFile
 from pleach.disk.private_files import make_private, make_private_folder, open_private, sync_folder
 from pleach.errors import StoreBrokenError, StoreDamagedError, StoreError, StoreFullError
+from pleach.server.storage.obstruction import Obstruction
+from pleach.server.storage.outdated import OUTDATED
 
 DATABASE, COMMITTED, LOCK = "pleach.db", "pleach.committed", "pleach.lock"
 FILLING, FILLED = "filling", "filled"
@@ -93,6 +96,7 @@ class Database:
         self.pages_max = pages_max
         self._broken = ""  # why, once the disk has failed
         self._log_bytes = 0  # since the last checkpoint, about
+        self.obstruction: Obstruction | None = None
 
     @classmethod
     def open(cls, folder: Path, name: Node, *, epoch: int | None, bytes_max: int | None) -> Self:
@@ -152,6 +156,8 @@ class Database:
 
         StoreFullError: nothing was written.
         """
+        if self.obstruction is not None:
+            self.obstruction.before_commit(grows=grows)
         rows = self.ledger.rows.copy()
         with self.failures():
             if self.pages_max is not None:
@@ -235,6 +241,7 @@ def settle_fill(folder: Path) -> None:
         for name in (DATABASE, COMMITTED):
             with suppress(FileNotFoundError):  # it is in its place already
                 (filled / name).replace(folder / name)
+        (folder / OUTDATED).unlink(missing_ok=True)
         sync_folder(folder)
         shutil.rmtree(filled)
         sync_folder(folder)

@@ -29,7 +29,9 @@ from pleach.core.standby.positions import Position
 from pleach.errors import StoreBrokenError, StoreDamagedError, StoreError
 from pleach.server.storage.database import BYTES_MIN, PAGE_BYTES, REMEDY, Database, locked, settle_fill, translated
 from pleach.server.storage.fill import Fill
+from pleach.server.storage.obstruction import Obstruction
 from pleach.server.storage.outboxes import OutboxChange, Outboxes, decode_recipients
+from pleach.server.storage.outdated import mark_outdated, refuse_outdated
 from pleach.server.storage.records import (
     Record,
     checked_rows,
@@ -91,6 +93,7 @@ class Store:
         with ExitStack() as opened:
             lock = opened.enter_context(locked(folder))
             settle_fill(folder)
+            refuse_outdated(folder)
             database = Database.open(folder, name, epoch=epoch, bytes_max=bytes_max)
             opened.callback(database.close)
             with translated(database.path):
@@ -231,6 +234,14 @@ class Store:
     def snapshot(self, state: bytes) -> None:
         """Replace captured state and journal by `state`: that of a machine all whose batches are committed."""
         self.commit(Batch.empty(), state)
+
+    def obstruct(self, obstruction: Obstruction) -> None:
+        """From here on commits meet a disk that is full or slow, for as long as that lasts."""
+        self._database.obstruction = obstruction
+
+    def mark_outdated(self, reason: str) -> None:
+        """The directory is an old copy: it is not opened any more."""
+        mark_outdated(self.path.parent, reason)
 
     # Closing -------------------------------------------------------------------------------------------------
 
