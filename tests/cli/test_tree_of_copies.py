@@ -6,7 +6,7 @@ import pytest
 
 from pleach.cli import terminal
 from pleach.cli.tree import draw_survey
-from pleach.operate.survey import BrokerStatus, CopyLag, CopyStatus, StandbyStatus, Survey
+from pleach.operate.survey import BrokerStatus, CopyLag, CopyStatus, NeighbourStatus, StandbyStatus, Survey
 
 WHOLE = CopyStatus(CopyLag(0))
 
@@ -31,6 +31,22 @@ def drawn(standby, *, durable=True):
 )
 def test_a_broker_is_shown_with_its_copies(machine, covered, copies, shown):
     assert drawn(StandbyStatus(machine, covered, copies)) == shown
+
+
+def test_a_link_is_shown_with_the_broker_that_passes_it_on():
+    def status(name, other, *, up=True, relay=""):
+        link = NeighbourStatus(up=up, queued=0, relay=relay)
+        return BrokerStatus(name, ready=True, durable=True, reasons=[], neighbours={other: link}, clients={})
+
+    def shown(**values):
+        file = io.StringIO()
+        found = {"a": status("a", "b", **values), "b": status("b", "a", **values)}
+        draw_survey(terminal.Console(file=file, width=120), Survey(found, {"a": "127.0.0.1:1", "b": "127.0.0.1:2"}))
+        return file.getvalue()
+
+    assert "b through r" in shown(relay="r")
+    assert "through" not in shown()
+    assert "through" not in shown(relay="r", up=False)
 
 
 def test_a_broker_without_standbys_is_shown_as_ever():

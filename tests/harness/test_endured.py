@@ -7,7 +7,7 @@ import pytest
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveRun
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilise_settings import fault_detail, flight_of, stabilisation_of
+from pleach.scenario.stabilise_settings import flight_of, mending_of, stabilisation_of
 from pleach.trace import Record, RecordKind
 from support.live.recovery_bounds import as_it_was, judged_as, with_delays
 
@@ -32,7 +32,7 @@ STATED = parse_scenario(SCENARIO)
 
 
 def fault(scenario=STATED, at=1.0):
-    return Record("r", at, "b", 1, RecordKind.FAULT, detail=fault_detail(scenario, "corrupt table"))
+    return Record("r", at, "b", 1, RecordKind.FAULT, detail=mending_of(scenario).struck("corrupt table", at))
 
 
 def seen(kind, at):

@@ -6,8 +6,12 @@ import pleach
 from pleach.core.events.language import parse_filter
 from pleach.core.overlay.plans import SwapStep
 from pleach.net.http_client import ask
+from pleach.server.http.caller import Caller
+from pleach.server.http.status import NETWORK
 from pleach.server.leaving import Leaving
 from pleach.web.live_source import LiveSource
+from pleach.web.site import seen_by
+from pleach.web.snapshot import plain
 from support.live.daemons import Running, chain
 from support.live.tiny_broker import until
 
@@ -141,5 +145,26 @@ def test_where_a_broker_runs_and_where_its_copies_are(tmp_path):
         assert (shown.machine, shown.is_covered) == ("m1", False)
         assert shown.copies == {"c": "1,200 behind", "d": "", "e": "being brought up"}
         assert "holds" not in glance["standby"]
+
+    asyncio.run(test())
+
+
+def test_what_is_under_way_and_what_it_waits_for(tmp_path):
+    """Tenants' operators are not told: the texts name clients."""
+
+    async def test():
+        running = Running(tmp_path)
+        try:
+            await running.start("a")
+            body = {"to": "gone", "address": "127.0.0.1:1", "operation": "x", "timeout": 0}
+            await ask(running.ready["a"].admin, "/overlay/add", body)
+            shown = plain(await source_at(running, "a").snapshot())
+        finally:
+            await running.stop_all()
+        told = shown["brokers"]["a"]["under_way"]
+        assert told["x"].startswith("joining asked, for ")
+        assert told["x"].endswith(" s, waits for gone (down); may be abandoned")
+        assert seen_by(NETWORK, shown)["brokers"] == shown["brokers"]
+        assert seen_by(Caller("", frozenset(), tenant="t"), shown)["brokers"]["a"]["under_way"] == {}
 
     asyncio.run(test())

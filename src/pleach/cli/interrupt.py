@@ -8,20 +8,26 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-def run_until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
-    """True if the work ended by itself. A signal cancels it, so that connections are closed; a second one kills."""
-    return asyncio.run(_watched(work))
+def run_until_interrupted(work: Coroutine[Any, Any, None], *, cancels: int = 1) -> bool:
+    """True if the work ended by itself. A signal cancels it, so that connections are closed; a second one kills.
+
+    `cancels`: so many signals cancel before one kills, for work that has something to finish after the first.
+    """
+    return asyncio.run(_watched(work, cancels))
 
 
-async def _watched(work: Coroutine[Any, Any, None]) -> bool:
+async def _watched(work: Coroutine[Any, Any, None], cancels: int) -> bool:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
 
     handled = _handled()
 
     def interrupt() -> None:
-        for number in handled:
-            loop.remove_signal_handler(number)
+        nonlocal cancels
+        cancels -= 1
+        if not cancels:
+            for number in handled:
+                loop.remove_signal_handler(number)
         task.cancel()
 
     for number in handled:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from math import isnan
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -202,13 +203,19 @@ def replay(
 ) -> None:
     """Repeat one run of an experiment in this process, and print its samples, or its failure (exit code 1).
 
+    At the end: the time that it took, and the most memory of this process.
+
     Example: `pleach lab replay hops --case '{"brokers":8,"routing":"simple","share":1.0}' --seed 3`
     """
     experiment = _experiment(name)
     chosen = case_from(experiment, case)
     start = perf_counter()
     try:
-        samples = list(experiment.measure(chosen, seed))
+        with progress_of_samples(name, quiet=as_json) as on_sample:
+            samples = []
+            for sample in experiment.measure(chosen, seed):
+                samples.append(sample)
+                on_sample(len(samples), sample.metric)
     except Exception:  # noqa: BLE001 - whatever it is: its traceback is what a replay is for
         Console(stderr=True).print_exception()
         raise typer.Exit(EXIT_FAILED) from None
@@ -310,7 +317,8 @@ def show_samples(console: Console, samples: Iterable[Sample], seconds: float) ->
         spelled = (f"{number:,.6g}" for number in (fmean(found), min(found), max(found)))
         table.add_row(escape(metric), f"{len(found):,}", *spelled)
     console.print(table)
-    console.print(f"in {seconds:.2f} s")
+    megabytes = getrusage(RUSAGE_SELF).ru_maxrss / 1024
+    console.print(f"in {seconds:.2f} s, with {megabytes:,.0f} MB at most")
 
 
 def _table(names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
@@ -335,6 +343,12 @@ def _course_fields(course: Course) -> dict[str, Any]:
     left = "" if isnan(course.left) else f", {timedelta(seconds=round(course.left))} left"
     failed = f", [red]{course.failed:,} failed[/]" if course.failed else ""
     return {"completed": course.done, "total": course.total, "description": f"{course.rate:,.1f}/s{left}{failed}"}
+
+
+def progress_of_samples(name: str, *, quiet: bool) -> AbstractContextManager[Callable[[int, str], None]]:
+    """How many samples there are, and what the last one is of: nobody knows how many will come."""
+    columns = (TextColumn(name), TextColumn("{task.description}"), TimeElapsedColumn())
+    return progress_bar(*columns, quiet=quiet, shown=lambda count, metric: {"description": f"{count:,}: {metric}"})
 
 
 def progress_of_report(experiments: int, *, quiet: bool) -> AbstractContextManager[Callable[[], None]]:

@@ -21,9 +21,6 @@ from pleach.cli.actions import add_login
 from pleach.cli.terminal import Console
 from pleach.errors import PleachError
 
-EXIT_UNUSABLE = 2
-
-
 COMMANDS = (
     "demo",
     "sim",
@@ -32,12 +29,14 @@ COMMANDS = (
     "model",
     "bench",
     "doctor",
+    "network",
     "broker",
     "standby",
     "certs",
     "pub",
     "sub",
     "live",
+    "soak",
     "dashboard",
     "overlay",
     "client",
@@ -108,4 +107,4 @@ def run() -> None:
         app(prog_name="pleach")
     except PleachError as error:
         Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        sys.exit(EXIT_UNUSABLE)
+        sys.exit(error.exit_code)

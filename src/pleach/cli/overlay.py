@@ -52,7 +52,17 @@ from pleach.core.overlay.plans.steps import spelled
 from pleach.errors import InvalidInputError, PlanError, UnreachableError
 from pleach.net.http_client import ask
 from pleach.net.printable import printable
-from pleach.operate.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan, check_newcomers
+from pleach.operate.abandon import abandon
+from pleach.operate.apply import (
+    STEP_SECONDS_MAX,
+    TRIES_MAX,
+    Directory,
+    StepEnd,
+    Watch,
+    apply_plan,
+    check_newcomers,
+    pursue,
+)
 from pleach.operate.drain import BrokerDrain
 from pleach.operate.operation import OperationState
 from pleach.operate.survey import Survey, settled_survey, survey
@@ -170,7 +180,7 @@ def remove(
             check_hosts_nothing(found, broker)
         return plan
 
-    _change(via, planned, ChangeOptions(dry_run, as_json, timeout, detach_absent=detach_absent))
+    _change(via, planned, ChangeOptions(dry_run, as_json, timeout, detach_absent=detach_absent, tries=TRIES_MAX))
 
 
 app.command("drain")(drain.drain)
@@ -206,6 +216,34 @@ def apply(
 app.command("improve")(improve.improve_tree)
 
 
+@app.command("abandon")
+def abandon_operation(
+    operation: Annotated[str, typer.Argument(help="The operation, as `show` and `status` name it.")],
+    via: Via = None,
+    as_json: AsJson = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until all have heard of it.", min=0.0)] = 10.0,
+) -> None:
+    """Give up an operation that waits for something that will not come: it is undone, and nothing is lost.
+
+    Exits with 1 where it only goes forward, and says whom it waits for.
+
+    Example: `pleach overlay abandon k7q2mza --via 127.0.0.1:7300`
+    """
+    end = asyncio.run(abandon(places(via), operation, seconds_max=timeout))
+    if as_json:
+        typer.echo(msgspec.json.encode(end).decode())
+    else:
+        console = Console()
+        if end.at:
+            console.print(f"abandoned at {escape(end.at)}: it is undone, and nothing has changed")
+        for name, reason in {} if end.at else end.kept.items():
+            console.print(f"not at {escape(name)}: {escape(reason)}", soft_wrap=True)
+        for name, left in end.left.items() if end.at else ():
+            console.print(f"{escape(name)} has not heard of it yet: {escape(left.in_words)}", soft_wrap=True)
+    if not end.at:
+        raise typer.Exit(EXIT_REFUSED)
+
+
 # The tree as it is ----------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +275,7 @@ def show(
     else:
         draw_survey(Console(), found)
         if report.members:
-            draw_ring(Console(), found, report)
+            draw_ring(Console(), found, report, is_compared=ring or report.is_woven)
     is_ready = all(status.ready for status in found.found.values()) and not found.unreachable
     if not is_ready or (ring and not report.is_followed):
         raise typer.Exit(EXIT_INCOMPLETE)
@@ -279,8 +317,8 @@ def _table(found: Survey, operations: dict[str, Any]) -> Table:
             what = f"{each['what']} {', '.join(each['brokers'])}"
             row = (name, each["name"], what, each["state"], each["reason"] or each["phase"])
             table.add_row(*map(escape, row))
-        if known["locked_for"] and known["locked_for"] not in [each["name"] for each in known["operations"]]:
-            table.add_row(*map(escape, (name, known["locked_for"], "", "takes part", "")))
+        for opened in found.found[name].open_operations:
+            table.add_row(*map(escape, (name, opened.name, "", "open", opened.in_words)))
         if waits := found.found[name].leaving.waits_for:
             table.add_row(*map(escape, (name, "", "leaving", "waits for", ", ".join(waits))))
     return table
@@ -296,6 +334,7 @@ class ChangeOptions(msgspec.Struct, frozen=True):
     as_json: bool
     timeout: float
     detach_absent: bool = False
+    tries: int = 1  # above 1: the plan is made anew where others have changed the tree meanwhile
     more: list[str] = []  # admin addresses of brokers that are not in the tree
 
 
@@ -310,7 +349,13 @@ def _change(via: list[str] | None, planned: Callable[[Survey], Plan], options: C
         draw_plan(console, made)
         return
     ends: list[StepEnd] = []
-    outcome = asyncio.run(_applied(made, found, options, console, ends))
+
+    async def apply(plan: Plan, seen: Survey) -> PlanOutcome:
+        if ends:
+            console.print("[dim]others have changed the tree meanwhile; planned anew[/]")
+        return await _applied(plan, seen, options, console, ends)
+
+    outcome = asyncio.run(pursue(found, planned, apply, tries=options.tries))
     _report(console, outcome, ends, as_json=options.as_json)
     if not outcome.complete:
         raise typer.Exit(EXIT_REFUSED)
@@ -332,7 +377,7 @@ def _setting(found: Survey, broker: Node) -> str:
 async def _applied(
     made: Plan, found: Survey, options: ChangeOptions, console: Console, ends: list[StepEnd]
 ) -> PlanOutcome:
-    total, started = len(made.steps), 0
+    total, started = len(ends) + len(made.steps), len(ends)
 
     def begin(operation: PlannedOperation) -> None:
         nonlocal started

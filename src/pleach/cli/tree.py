@@ -29,6 +29,10 @@ def draw_survey(console: Console, survey: Survey) -> None:
             root = Tree(_label(name, survey.found), guide_style="dim")
             _grow(root, name, survey.found, seen)
             console.print(root)
+    for name, status in sorted(survey.found.items()):
+        for each in status.open_operations:
+            text = f"{name}: operation {each.name}, {each.in_words}"
+            console.print(f"[yellow]{escape(text)}[/]", soft_wrap=True)
     for who, reason in survey.unreachable.items():
         console.print(f"[red]{escape(who)} does not answer[/]: {escape(reason)}", soft_wrap=True)
 
@@ -44,7 +48,7 @@ def _grow(branch: Tree, name: str, found: dict[str, BrokerStatus], seen: set[str
             continue
         back = found[neighbour].neighbours.get(name) if neighbour in found else None
         queues = _queue(link, "→") + (_queue(back, "←") if back else "")
-        _grow(branch.add(_label(neighbour, found) + queues), neighbour, found, seen)
+        _grow(branch.add(_label(neighbour, found) + _relay(link) + queues), neighbour, found, seen)
 
 
 def _label(name: str, found: dict[str, BrokerStatus]) -> str:
@@ -73,6 +77,10 @@ def _lag(copy: CopyStatus) -> str:
     if copy.behind is None:
         return " (being brought up)"
     return f" ({copy.behind.records:,} behind)" if copy.behind.records else ""
+
+
+def _relay(link: NeighbourStatus) -> str:
+    return f" [yellow]through {escape(link.relay)}[/]" if link.up and link.relay else ""
 
 
 def _queue(link: NeighbourStatus | ClientStatus, arrow: str = "") -> str:
@@ -121,6 +129,11 @@ class RingReport(msgspec.Struct, frozen=True):
     links_missing: tuple[Link, ...]
     links_extra: tuple[Link, ...]
 
+    @property
+    def is_woven(self) -> bool:
+        """Whether the brokers' tree is to be that of the ring."""
+        return any(seat.weaves for seat in self.members.values())
+
 
 def report_of(found: Survey) -> RingReport:
     members = dict(sorted(seats_in(found).items(), key=lambda item: item[1].key))
@@ -134,8 +147,12 @@ def report_of(found: Survey) -> RingReport:
     return RingReport(members, not missing, target.root, (), target.tree.links, missing, extra)
 
 
-def draw_ring(console: Console, found: Survey, report: RingReport) -> None:
+def draw_ring(console: Console, found: Survey, report: RingReport, *, is_compared: bool) -> None:
+    """`is_compared`: also where the links are others than those of the ring."""
     console.print(_table(report.members))
+    if not is_compared:
+        console.print("[dim]links are not those of the ring, which says who is there and where brokers enter[/]")
+        return
     target, (tree, _) = wanted_in(found), _tree_of(found)
     if tree is not None and target.tree is not None and not report.is_followed:
         is_tree = Panel(picture(tree, other=target.tree), title="the tree", expand=False)

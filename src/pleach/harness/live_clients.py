@@ -67,8 +67,9 @@ class LiveClients:
             for text in client.subscribe:
                 self.subscribe(client.id, text)
 
-    def publish(self, client: Node, publication: PlannedEvent) -> None:
-        self._request(self._clients[client].publish(publication.attributes, publication.payload))
+    def publish(self, client: Node, publication: PlannedEvent) -> asyncio.Task[Any]:
+        """The task ends when the publication is answered."""
+        return self._request(self._clients[client].publish(publication.attributes, publication.payload))
 
     def publish_later(self, client: Node, publication: PlannedEvent) -> None:
         """`at`: seconds from now."""
@@ -80,7 +81,8 @@ class LiveClients:
 
     def subscribe(self, client: Node, text: str) -> None:
         wanted = parse_filter(text)
-        name = self._names[client][wanted]
+        names = self._names[client]
+        name = names.setdefault(wanted, f"s{len(names) + 1}")
         self._request(self._clients[client].subscribe(wanted, name=name, callback=_discard))
 
     def unsubscribe(self, client: Node, text: str) -> None:
@@ -94,8 +96,10 @@ class LiveClients:
     def unadvertise(self, client: Node, text: str) -> None:
         self._request(self._clients[client].unadvertise(parse_filter(text).text))
 
-    def _request(self, work: Coroutine[Any, Any, Any]) -> None:
-        self.await_end(asyncio.get_running_loop().create_task(work))
+    def _request(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self.await_end(task)
+        return task
 
     def await_end(self, task: asyncio.Task[Any]) -> None:
         """It is under way until it ends: drains wait for it."""

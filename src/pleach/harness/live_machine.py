@@ -62,6 +62,21 @@ class LiveMachine:
             raise LiveError(f"{self.name} did not start; see {self.log}")
         return line
 
+    def processes(self) -> list[int]:
+        """All that run on it."""
+        return processes_of(self._groups)
+
+    def signal(self, number: signal.Signals) -> None:
+        """A signal to all its processes."""
+        for each in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, number)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of its first process, once that has ended."""
+        return None if self._process is None else self._process.returncode
+
     async def kill(self) -> None:
         """`kill -9` of the first process; the others live on."""
         if self._process is not None and self._process.returncode is None:

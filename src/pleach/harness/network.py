@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,13 +44,14 @@ POLL_SECONDS = 0.05
 PEER_PORT, CLIENT_PORT = 1, 2  # advertised ones, at which nobody listens: the switch knows the present ones
 PID = "pid"  # in the folder of a broker that was promoted on a machine: of its process
 NO_ZONES: Mapping[Node, str] = MappingProxyType({})
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 class Ready(msgspec.Struct, frozen=True):
     """The line that a broker prints once it listens."""
 
     name: str
-    client: str
+    client: str  # empty: the broker runs on another machine by now, and this one holds copies
     peer: str
     admin: str
 
@@ -63,14 +65,23 @@ class HostReady(msgspec.Struct, frozen=True):
 
 
 class LiveNetwork:
-    """`zones`: of brokers."""
+    """`zones`: of brokers. `settings`: of all processes, besides what the scenario says, as in an environment."""
 
-    def __init__(self, scenario: Scenario, directory: Path, zones: Mapping[Node, str] = NO_ZONES) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        directory: Path,
+        zones: Mapping[Node, str] = NO_ZONES,
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
         self.scenario = scenario
         self._zones = zones
+        self._settings = settings
         self._directory = directory
         self._tree: BrokerTree = tree_of(scenario)
         self._machines: dict[Node, LiveMachine] = {}
+        self._client_places: dict[Node, Address] = {}
+        self._hosts: set[Node] = set()  # machines that began without a broker
         self._ready: dict[Node, Ready] = {}  # brokers that listen, as far as is known
         self.switch = Switch(self._latency_of, scenario.name)
         self.directory = Directory({}, {})  # of all brokers of the network, running or not
@@ -115,13 +126,24 @@ class LiveNetwork:
             raise LiveError(f"broker {broker} did not start; see {self._machine(broker).log}") from None
 
     def _listens(self, ready: Ready) -> None:
-        """A broker has started on its own machine."""
+        """A broker's own machine has started, and the broker with it, unless that runs elsewhere by now."""
         broker = ready.name
+        self.switch.listens(self._advertised(broker, PEER_PORT), one_address(ready.peer))
+        self.switch.listens(self._advertised(broker, CLIENT_PORT), self._client_place(broker))
+        if not ready.client:
+            return
         self._ready[broker] = ready
         self.directory.admin[broker] = ready.admin
         self.directory.peer[broker] = str(self._advertised(broker, PEER_PORT))
-        self.switch.listens(self._advertised(broker, PEER_PORT), one_address(ready.peer))
-        self.switch.listens(self._advertised(broker, CLIENT_PORT), one_address(ready.client))
+
+    def _client_place(self, broker: Node) -> Address:
+        """Where a broker's own machine listens for clients, also when the broker comes back to it later."""
+        if broker not in self._client_places:
+            host = self.switch.host_of(broker)
+            with socket.socket() as probe:
+                probe.bind((host, 0))
+                self._client_places[broker] = Address(host, probe.getsockname()[1])
+        return self._client_places[broker]
 
     async def start_host(self, name: Node) -> None:
         """Start a machine without a broker."""
@@ -132,6 +154,7 @@ class LiveNetwork:
         command += ["--data-dir", str(self._directory / name)]
         command += ["--join", ",".join(self.directory.peer.values())]
         command += ["--zone", self._zones[name]] if name in self._zones else []
+        self._hosts.add(name)
         line = await self._machine(name).start(command, self._environment(name))
         ready = msgspec.json.decode(line, type=HostReady)
         self.switch.listens(self._advertised(name, PEER_PORT), one_address(ready.peer))
@@ -140,7 +163,8 @@ class LiveNetwork:
         scenario = self.scenario
         command = [sys.executable, "-m", "pleach", "broker", "--name", broker, "--routing", scenario.routing.value]
         own = Address(self.switch.host_of(broker), 0)
-        command += [f"--{port}-listen={own}" for port in ("client", "peer", "admin")]
+        command += [f"--{port}-listen={own}" for port in ("peer", "admin")]
+        command += [f"--client-listen={self._client_place(broker)}"]
         command += ["--ordering", scenario.ordering.value, "--exchange", scenario.exchange]
         joining = [step.broker for step in scenario.steps if isinstance(step, steps.AddBroker) and step.to == broker]
         command += [word for name in joining for word in ("--welcome", name)]
@@ -176,7 +200,7 @@ class LiveNetwork:
             for table, values in given.items()
             for key, value in values.items()
         }
-        return {**settings, VARIABLE: str(self.switch.port_for(machine))}
+        return {**settings, **self._settings, VARIABLE: str(self.switch.port_for(machine))}
 
     def _lease_flags(self) -> list[str]:
         stabilise = self.scenario.stabilise
@@ -242,8 +266,38 @@ class LiveNetwork:
         self._listens_no_more(machine)
         return lost
 
+    def drop(self, broker: Node) -> None:
+        """A broker is none of the network any more."""
+        self.directory.admin.pop(broker, None)
+        self.directory.peer.pop(broker, None)
+        self._ready.pop(broker, None)
+
     def has_machine(self, name: Node) -> bool:
         return name in self._machines
+
+    @property
+    def machines(self) -> dict[Node, LiveMachine]:
+        return dict(self._machines)
+
+    async def start_again(self, machine: Node) -> None:
+        """Start the first process of a machine that has stopped, with what is on its disk."""
+        start = self.start_host if machine in self._hosts else self.start_broker
+        await start(machine)
+
+    async def halt(self, machine: Node) -> None:
+        """All processes of a machine end in good order, as far as that goes."""
+        self._leaves(machine)
+        await self._machines[machine].stop()
+
+    async def lose_power(self, machine: Node) -> None:
+        """`kill -9` of all processes of a machine; its disk stays."""
+        self._leaves(machine)
+        await self._machines[machine].kill_all()
+
+    def _leaves(self, machine: Node) -> None:
+        for broker in [broker for broker in self._ready if self.home_of(broker) == machine]:
+            del self._ready[broker]
+        self._listens_no_more(machine)
 
     async def discard(self, broker: Node) -> None:
         """End a broker that could not join."""
@@ -259,7 +313,7 @@ class LiveNetwork:
                 raise LiveError(f"broker {broker} was removed and ended with {code}; see {self._machines[broker].log}")
         else:
             async with asyncio.timeout(STOP_SECONDS_MAX):
-                while await self._answers(broker):  # noqa: ASYNC110 - another process
+                while await self.answers(broker):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(POLL_SECONDS)
         self._ready.pop(broker, None)
         del self.directory.admin[broker], self.directory.peer[broker]
@@ -294,7 +348,7 @@ class LiveNetwork:
         status: dict[str, Any] = answer.value
         return status
 
-    async def _answers(self, broker: Node) -> bool:
+    async def answers(self, broker: Node) -> bool:
         with contextlib.suppress(UnreachableError):
             await ask(self.directory.admin[broker], "/status")
             return True

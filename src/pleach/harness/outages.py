@@ -36,7 +36,7 @@ class LiveOutages:
             case steps.Crash(broker=broker) if broker not in self._run.network.running:
                 self._run.refuse(step, f"broker {broker} is not running; it may have left")
             case steps.Crash(broker=broker):
-                self._run.record(RecordKind.FAULT, broker, detail="crash")
+                self._run.record(RecordKind.FAULT, broker, detail=self._run.faults.outage("crash", f"crash {broker}"))
                 self._crashed.add(broker)
                 await self._run.network.kill(broker)
             case steps.Restart(broker=broker) if broker not in self._crashed:
@@ -59,6 +59,7 @@ class LiveOutages:
         self._crashed.discard(broker)
         if network.home_of(broker) == broker:  # elsewhere its host has done so
             await network.start_broker(broker)
+        self._run.faults.ends(f"crash {broker}")
 
     async def _destroy(self, step: steps.Destroy) -> None:
         """All brokers have their copies first, which takes as long as it takes; machines of one moment go together."""
@@ -78,13 +79,14 @@ class LiveOutages:
 
     async def _partition(self, step: steps.Partition) -> None:
         switch, held = self._run.network.switch, self._held(step)
-        self._run.record(RecordKind.FAULT, NETWORK, detail=f"partition {step.told}")
+        name = f"partition {step.told}"
+        self._run.record(RecordKind.FAULT, NETWORK, detail=self._run.faults.outage(name, name))
         for sender, receiver in held:
             switch.link(sender, receiver).hold(sender)
         try:
             await asyncio.sleep(step.seconds)
         finally:
-            self._run.record(RecordKind.FAULT, NETWORK, detail=f"end of partition {step.told}")
+            self._run.record(RecordKind.FAULT, NETWORK, detail=self._run.faults.outage_over(f"end of {name}", name))
             for sender, receiver in held:
                 switch.link(sender, receiver).release(sender)
 
@@ -97,13 +99,23 @@ class LiveOutages:
         pairs = [pair for one, other in combinations(sides, 2) for pair in product(one, other) if len({*pair}) > 1]
         return pairs if step.one_way else [*pairs, *((b, a) for a, b in pairs)]
 
+    def _told_of_link(self, step: LinkStep, ends: tuple[Node, Node]) -> str:
+        """The detail of the record."""
+        faults, name = self._run.faults, f"cut {'-'.join(sorted(ends))}"
+        match step:
+            case steps.Cut():
+                return faults.outage("cut", name)
+            case steps.Heal():
+                return faults.outage_over("heal", name)
+            case steps.Slow():
+                return "slow"
+
     def _change_link(self, step: LinkStep, ends: tuple[Node, Node]) -> None:
         link = self._run.network.link(*ends)
         if link is None:
             self._run.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        detail = str(type(step).__struct_config__.tag)
-        self._run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=detail)
+        self._run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=self._told_of_link(step, ends))
         match step:
             case steps.Cut():
                 link.cut()

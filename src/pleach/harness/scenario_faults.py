@@ -21,7 +21,7 @@ from pleach.harness.network import LiveNetwork
 from pleach.net.http_client import Answer, ask
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilise_settings import delays_of, fault_detail, rounds_of
+from pleach.scenario.stabilise_settings import delays_of, mending_of, rounds_of
 from pleach.scenario.values import Span
 from pleach.server.stabilise_settings import PROCESS_SECONDS
 from pleach.trace import NETWORK, RecordKind
@@ -84,6 +84,12 @@ class FaultTarget(Protocol):
     network: LiveNetwork
     seed: int
 
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def faults(self) -> LiveStateFaults: ...
+
     def refuse(self, step: steps.Step, reason: str) -> None: ...
 
     def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None: ...
@@ -93,6 +99,25 @@ class LiveStateFaults:
     def __init__(self, run: FaultTarget) -> None:
         self._run = run
         self._count = 0
+        self._mending = mending_of(run.scenario)
+
+    def outage(self, fault: str, disturbance: str) -> str:
+        """The detail of an outage, which keeps tables from being mended."""
+        if self._mending:
+            self._mending.begins(disturbance, self._run.now)
+        return fault
+
+    def outage_over(self, end: str, disturbance: str) -> str:
+        """The detail of its end."""
+        return end + (self._mending.ends(disturbance, self._run.now) if self._mending else "")
+
+    def ends(self, disturbance: str) -> None:
+        """A record of its own says so, where something is being mended."""
+        if self._mending and (since := self._mending.ends(disturbance, self._run.now)):
+            self._run.record(RecordKind.FAULT, NETWORK, detail=f"end of {disturbance}{since}")
+
+    def _struck_detail(self, fault: str, *, lasts: float = 0.0) -> str:
+        return self._mending.struck(fault, self._run.now, lasts=lasts) if self._mending else fault
 
     async def strike(self, step: steps.Corrupt | steps.Garble) -> None:
         self._count += 1
@@ -115,11 +140,11 @@ class LiveStateFaults:
         seed = 1_000 * self._run.seed + self._count
         match step:
             case steps.Corrupt(broker=broker, what=what, share=share):
-                detail = fault_detail(self._run.scenario, f"corrupt {what}")
+                detail = self._struck_detail(f"corrupt {what}")
                 self._run.record(RecordKind.FAULT, broker, detail=detail)
                 return await self._post(broker, "corrupt", {"what": what, "share": share, "seed": seed})
             case steps.Garble(link=link, share=share):
-                detail = fault_detail(self._run.scenario, "garble", lasts=GARBLE_SECONDS)
+                detail = self._struck_detail("garble", lasts=GARBLE_SECONDS)
                 self._run.record(RecordKind.FAULT, NETWORK, peer="-".join(link), detail=detail)
                 body = {"share": share, "seconds": GARBLE_SECONDS, "seed": seed}
                 reasons = [await self._post(a, "garble", {**body, "peer": b}) for a, b in (link, link[::-1])]

@@ -8,7 +8,10 @@ there. Bytes are passed on in order, each chunk after a random delay.
 Rule 1: a cut ends connections and refuses new ones; what was under way is lost, and sessions at both ends repair it.
 Rule 2: what a machine sends on a link that holds it waits, the ends of connections too. While either side is held no
         connection is made. It is what TCP makes of packets that are lost, for less time than TCP is patient.
-Rule 3: an advertised address is one that a process keeps while its ports change; the switch knows where it listens.
+Rule 3: a link that loses packets delays bytes, as TCP does that sends them again: packets of PACKET_BYTES wait for
+        RESEND_SECONDS_MIN, and twice as long each time that they are lost again; whatever is behind waits likewise.
+        Like a window that has collapsed, one packet is under way at a time. New connections are lost likewise.
+Rule 4: an advertised address is one that a process keeps while its ports change; the switch knows where it listens.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ from pleach.net.dial import CONNECTED, LINE_BYTES_MAX, SwitchPort, switch_port
 CHUNK_BYTES = 65_536
 FIRST_LINE_SECONDS_MAX = 5.0
 PENDING_BYTES_MAX = 4 * 1_048_576  # under way in one direction; then the sender waits
+PACKET_BYTES = 1_460
+RESEND_SECONDS_MIN, RESEND_SECONDS_MAX = 0.2, 120.0  # of a packet, as Linux does; of a connection's first one:
+CONNECT_SECONDS_MIN = 1.0
 MACHINES_PER_NETWORK = 250  # 127.0.1.1 to 127.0.1.250, then 127.0.2.1 …
 
 Place: TypeAlias = tuple[str, int]
@@ -89,6 +95,7 @@ class Link:
 
     def __init__(self, latency: tuple[float, float], seed: str) -> None:
         self.latency = latency
+        self.loss = 0.0  # the share of packets that are lost (rule 3)
         self._rng = Random(seed)
         self._is_cut = False
         self._holds: Counter[Node] = Counter()  # by sender
@@ -121,6 +128,19 @@ class Link:
         low, high = self.latency
         return self._rng.uniform(low, high)
 
+    def due(self, last: float, now: float, size: int) -> float:
+        """When so many bytes are through; `last`: when those before them are."""
+        through = max(last, now + self.draw_latency())
+        packets = -(-size // PACKET_BYTES) if self.loss else 0
+        return through + sum(self._draw_resends(RESEND_SECONDS_MIN) for _ in range(packets))
+
+    def _draw_resends(self, first: float) -> float:
+        """For how long a packet is sent again and again."""
+        seconds, wait = 0.0, first
+        while self._rng.random() < self.loss:
+            seconds, wait = seconds + wait, min(2 * wait, RESEND_SECONDS_MAX)
+        return seconds
+
     async def carry(self, half: Half, machine: Node, place: Place, *, answer: bytes = b"") -> None:
         """Connect with a machine, and relay until the connection ends. Raises OSError where it cannot.
 
@@ -130,6 +150,7 @@ class Link:
             return
         with self._carrying():
             await self._until_both_are_released(half, machine)
+            await asyncio.sleep(self._draw_resends(CONNECT_SECONDS_MIN))
             there = Half(machine, *await asyncio.open_connection(*place))
             try:
                 half.writer.write(answer)
@@ -194,7 +215,7 @@ class _Pipe:
         loop = asyncio.get_running_loop()
         last = 0.0
         while data := await self._sender.reader.read(CHUNK_BYTES):
-            last = max(last, loop.time() + self._link.draw_latency())
+            last = self._link.due(last, loop.time(), len(data))
             await self._due.put((last, data))
         await self._due.put((last, b""))
 
@@ -223,7 +244,7 @@ class Switch(Listener):
         self._run = run
         self._links: dict[tuple[Node, Node], Link] = {}
         self._hosts: dict[Node, str] = {}  # the address of each machine, without a port
-        self._listening: dict[Address, Address] = {}  # by advertised address (rule 3)
+        self._listening: dict[Address, Address] = {}  # by advertised address (rule 4)
 
     def host_of(self, machine: Node) -> str:
         """The loopback address of a machine, which is its own in this network."""

@@ -28,12 +28,13 @@ from pleach.core.overlay.plans import (
     request_of,
 )
 from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
-from pleach.net.http_client import Answer, ask
-from pleach.operate.operation import OperationState, fresh_name, send_request
-from pleach.operate.survey import Survey, survey
+from pleach.net.http_client import Answer
+from pleach.operate.operation import OperationState, ask_broker, fresh_name, send_request
+from pleach.operate.survey import Survey, settled_survey, survey
 
 STEP_SECONDS_MAX = 120.0
 PAUSE_SECONDS = 0.2  # between requests
+TRIES_MAX = 8  # of a plan while others change the tree
 
 
 class RequestEnd(NamedTuple):
@@ -134,6 +135,32 @@ async def apply_plan(
     return run.outcome()
 
 
+async def pursue(
+    found: Survey,
+    planned: Callable[[Survey], Plan],
+    apply: Callable[[Plan, Survey], Awaitable[PlanOutcome]],
+    *,
+    tries: int = TRIES_MAX,
+) -> PlanOutcome:
+    """Apply a plan; where others have changed the tree meanwhile, make it anew, for the tree as it is then.
+
+    For plans that are made for an end, such as that a broker is gone. `tries`: as often as that, all together.
+    """
+    outcome = await apply(planned(found), found)
+    for _ in range(tries - 1):
+        if outcome.complete:
+            break
+        found = await settled_survey(list(found.admin.values()))
+        try:
+            if found.topology() == outcome.reached:
+                break  # it was refused for another reason
+            plan = planned(found)
+        except (SurveyError, InvalidInputError):
+            break
+        outcome = await apply(plan, found)
+    return outcome
+
+
 def _tell(run: PlanRun, end: StepEnd) -> None:
     name = end.operation.name
     match end.state:
@@ -164,7 +191,7 @@ class _StepRequest:
     async def _send(self) -> Answer:
         step, request, directory = self._operation.step, self._request, self._directory
         if isinstance(request, RequestAdd):  # each time: a broker forgets in a restart whom it expects
-            await ask(directory.admin[request.to], "/overlay/expect", {"broker": asked(step)})
+            await ask_broker(directory.admin[request.to], "/overlay/expect", {"broker": asked(step)})
             request = msgspec.structs.replace(request, address=directory.peer[request.to])
         return await send_request(directory.admin[asked(step)], request, **self._more)
 
@@ -187,7 +214,7 @@ class _StepRequest:
     async def _neighbours(self, broker: Node) -> list[Node] | None:
         """None where an operation is under way there, or nobody answers: then it is not known yet."""
         try:
-            status = (await ask(self._directory.admin[broker], "/status")).value
+            status = (await ask_broker(self._directory.admin[broker], "/status")).value
         except UnreachableError:
             return None
         return None if status["operation"] else list(status["neighbours"])

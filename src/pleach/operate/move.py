@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pleach.core.messages import Node, RequestMove
 from pleach.errors import SurveyError, UnreachableError
-from pleach.net.http_client import Answer, ask
+from pleach.net.http_client import Answer
 from pleach.operate.apply import request_until_ended
-from pleach.operate.operation import ASK_SECONDS, OperationState, send_request
+from pleach.operate.operation import ASK_SECONDS, OperationState, ask_broker, send_request
 from pleach.operate.survey import Survey
 
 
@@ -54,7 +54,7 @@ class ClientMove:
         left over from an earlier time.
         """
         try:
-            source, target = [(await ask(admin, "/status")).value["clients"] for admin in self.admin]
+            source, target = [(await ask_broker(admin, "/status")).value["clients"] for admin in self.admin]
         except UnreachableError:
             return False
         return self.client in target and self.client not in source

@@ -11,6 +11,7 @@ import time
 from base64 import b32encode
 from collections.abc import Mapping
 from enum import StrEnum
+from http import HTTPStatus
 from types import MappingProxyType
 
 import msgspec
@@ -24,7 +25,8 @@ from pleach.core.messages import (
     RequestRemove,
     RequestSwap,
 )
-from pleach.net.http_client import Answer, ask
+from pleach.errors import UnreachableError
+from pleach.net.http_client import SECONDS_MAX, Answer, ask
 
 PATHS: Mapping[type[OperatorRequest], str] = MappingProxyType(
     {
@@ -35,6 +37,8 @@ PATHS: Mapping[type[OperatorRequest], str] = MappingProxyType(
         RequestMove: "/overlay/move",
     }
 )
+NO_BROKER_THERE = "no broker runs there, it only holds copies of some"
+ABANDON_PATH = "/overlay/abandon"
 ASK_SECONDS = 10.0  # that a broker has to end an operation before it is asked about it again
 NAME_BYTES = 4  # random bytes of a name; it is short, as every message of the operation carries it
 
@@ -58,6 +62,26 @@ class OperationStatus(msgspec.Struct):
     ended_at: float | None = None
 
 
+class OpenStatus(msgspec.Struct, frozen=True):
+    """An operation that a broker takes part in. `waits_for`: who has to say something next, and whether its link is up.
+
+    `why_not`: why it cannot be abandoned there; empty where it can. `seconds`: since when the broker has known of it.
+    """
+
+    name: str
+    phase: str
+    what: str = ""  # at the broker that was asked for it
+    seconds: float = 0.0
+    waits_for: dict[Node, bool] = {}
+    why_not: str = ""
+
+    @property
+    def in_words(self) -> str:
+        awaited = ", ".join(name + ("" if is_up else " (down)") for name, is_up in self.waits_for.items())
+        waits = f", waits for {awaited}" if awaited else ""
+        return f"{self.phase}, for {self.seconds:.0f} s{waits}" + ("" if self.why_not else "; may be abandoned")
+
+
 class OperationStep(msgspec.Struct, frozen=True):
     """A step of an operation at a broker that takes part, and how many messages it had held and flooded by then."""
 
@@ -69,6 +93,14 @@ class OperationStep(msgspec.Struct, frozen=True):
     flooded: int
 
 
+async def ask_broker(address: str, page: str, body: object = None, *, seconds_max: float = SECONDS_MAX) -> Answer:
+    """As `ask`. A machine whose broker runs elsewhere by now raises UnreachableError: what it says is no broker's."""
+    answer = await ask(address, page, body, seconds_max=seconds_max)
+    if answer.code == HTTPStatus.NOT_FOUND or answer.value.get("broker") is False:
+        raise UnreachableError(address, NO_BROKER_THERE)
+    return answer
+
+
 async def send_request(admin: str, request: OperatorRequest, *, seconds: float = ASK_SECONDS, **more: object) -> Answer:
     """Ask the broker at `admin`; it answers when the operation has ended, or after `seconds`. `more`: other fields."""
     fields = {
@@ -76,12 +108,9 @@ async def send_request(admin: str, request: OperatorRequest, *, seconds: float =
         for field in msgspec.structs.fields(request)
         if (value := getattr(request, field.name)) != field.default and (value or field.required)
     }
-    return await ask(admin, PATHS[type(request)], {**fields, **more, "timeout": seconds}, seconds_max=2 * seconds)
-
-
-def asked_name(on_the_wire: str) -> str:
-    """The name of an operation as it was requested; on the wire each attempt has a name of its own."""
-    return on_the_wire.partition("~")[0]
+    return await ask_broker(
+        admin, PATHS[type(request)], {**fields, **more, "timeout": seconds}, seconds_max=2 * seconds
+    )
 
 
 def fresh_name() -> str:

@@ -1,6 +1,7 @@
 """The tree as its brokers report it: one is asked, then its neighbours, whose addresses it names, and so on.
 
-Two neighbours may disagree for a moment, while a link is being swapped: then they are asked again.
+Two neighbours may disagree for a moment, while a link is being swapped, and brokers that are asked one after the other
+may show a link and the one that takes its place: then all are asked again.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import Topology
 from pleach.core.overlay.plans.topology import BROKERS_MAX
 from pleach.core.standby.views import Machine
-from pleach.errors import DeniedError, InvalidInputError, SurveyError, UnreachableError
+from pleach.errors import CycleError, DeniedError, InvalidInputError, SurveyError, TopologyError, UnreachableError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.http_client import ask
+from pleach.operate.operation import NO_BROKER_THERE, OpenStatus
 from pleach.operate.ring_seats import RingSeat
 
 ASKED_AT_ONCE_MAX = 64
@@ -32,6 +34,7 @@ class NeighbourStatus(msgspec.Struct):
     up: bool
     queued: int
     admin: str = ""
+    relay: Node = ""  # the broker that passes the link on; empty: it is direct
 
 
 class ClientStatus(msgspec.Struct):
@@ -63,12 +66,27 @@ class CopyStatus(msgspec.Struct):
     behind: CopyLag | None = None  # None: it is being brought up
 
 
+class HostReport(msgspec.Struct):
+    admins: dict[Node, str] = {}
+
+
 class StandbyStatus(msgspec.Struct):
-    """`machine`: where the broker runs. `copies`: where else its data directory is."""
+    """`machine`: where the broker runs. `copies`: where else its data directory is.
+
+    `admins`: operators' ports of other brokers that run on this machine, or have a copy there.
+    """
 
     machine: Machine
     covered: bool
     copies: dict[Machine, CopyStatus] = {}
+    admins: dict[Node, str] = {}
+
+
+class HostStatus(msgspec.Struct):
+    """What a machine says that runs no broker in this process. `admins`: of brokers that its host knows of."""
+
+    name: Node
+    standby: HostReport
 
 
 class BrokerStatus(msgspec.Struct):
@@ -83,9 +101,9 @@ class BrokerStatus(msgspec.Struct):
     components: dict[Node, ComponentStatus] = {}
     addresses: BrokerAddresses = BrokerAddresses()
     operation: str = ""
+    open_operations: list[OpenStatus] = []
     leaving: LeavingStatus = msgspec.field(default_factory=LeavingStatus)
     routing: RoutingStatus = msgspec.field(default_factory=RoutingStatus)
-    ordering: str = "causal"
     ring: RingSeat | None = None
     standby: StandbyStatus | None = None
     raw: Any = None
@@ -93,6 +111,10 @@ class BrokerStatus(msgspec.Struct):
     @property
     def zone(self) -> str:
         return str(self.raw["zone"]) if self.raw else ""
+
+    @property
+    def ordering(self) -> str:
+        return str(self.raw["ordering"]) if self.raw else "causal"
 
     @property
     def exchange(self) -> str:
@@ -106,6 +128,7 @@ class Survey:
     found: dict[Node, BrokerStatus] = field(default_factory=dict)
     admin: dict[Node, str] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
+    hosts: dict[str, HostStatus] = field(default_factory=dict)  # machines without a broker, by address
 
     def disagreements(self) -> list[str]:
         return [
@@ -114,6 +137,19 @@ class Survey:
             for other in sorted(status.neighbours)
             if other in self.found and name not in self.found[other].neighbours
         ]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether waiting would not help: an exchange that is under way may show as two views of a link, or a cycle."""
+        if self.disagreements():
+            return False
+        try:
+            tree = self.topology()
+        except CycleError:
+            return False
+        except (SurveyError, TopologyError):
+            return True
+        return all(name in tree for name, status in self.found.items() if status.neighbours)
 
     @property
     def circumstances(self) -> Circumstances:
@@ -166,6 +202,10 @@ async def survey(places: Sequence[str], page: str = "/status") -> Survey:
         asked.update(address for address, _ in turn)
         answers = await asyncio.gather(*(_status(address, page) for address, _ in turn))
         for (address, who), answer in zip(turn, answers, strict=True):
+            if isinstance(answer, HostStatus):
+                result.hosts[address] = answer
+                result.unreachable[who] = NO_BROKER_THERE
+                continue
             if isinstance(answer, UnreachableError | DeniedError):
                 denied = denied or (answer if isinstance(answer, DeniedError) else None)
                 result.unreachable[who] = answer.reason
@@ -176,30 +216,42 @@ async def survey(places: Sequence[str], page: str = "/status") -> Survey:
         waiting = _next(result, asked) | {a: w for a, w in waiting.items() if a not in asked}
     if denied is not None and not result.found:
         raise denied
-    for name in result.found:
+    for name in (*result.found, *(at for at, host in result.hosts.items() if _leads_on(host, result))):
         result.unreachable.pop(name, None)
     result.unreachable |= _elsewhere(result, answered)
     return result
 
 
 async def settled_survey(places: Sequence[str], *, seconds_max: float = SETTLE_SECONDS_MAX) -> Survey:
-    """Repeat the survey until all brokers that answer agree, or the time is up."""
+    """Repeat the survey until all brokers that answer agree on one tree, or the time is up."""
     deadline = asyncio.get_running_loop().time() + seconds_max
     while True:
         result = await survey(places)
-        if not result.disagreements() or asyncio.get_running_loop().time() > deadline:
+        if result.is_settled or asyncio.get_running_loop().time() > deadline:
             return result
         await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
 
 def _next(result: Survey, asked: set[str]) -> dict[str, str]:
-    """Neighbours of brokers that answered, as far as they were not asked yet."""
-    return {
+    """Neighbours of brokers that answered, as far as they were not asked yet; and what machines know of others.
+
+    A broker that was promoted while its neighbours could not hear of it is found so.
+    """
+    told = [status.standby.admins for status in result.found.values() if status.standby is not None]
+    told += [host.standby.admins for host in result.hosts.values()]
+    known = {admin: name for admins in told for name, admin in sorted(admins.items())}
+    promoted = {admin: name for admin, name in known.items() if name not in result.found and admin not in asked}
+    return promoted | {
         neighbour.admin: name
         for _, status in sorted(result.found.items())
         for name, neighbour in sorted(status.neighbours.items())
         if name not in result.found and neighbour.admin and neighbour.admin not in asked
     }
+
+
+def _leads_on(host: HostStatus, result: Survey) -> bool:
+    """Whether it matters to nobody that no broker runs in this process: its own does elsewhere, or it knows others."""
+    return not {host.name, *host.standby.admins}.isdisjoint(result.found)
 
 
 def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
@@ -212,11 +264,11 @@ def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
     }
 
 
-async def _status(address: str, page: str) -> BrokerStatus | UnreachableError | DeniedError:
+async def _status(address: str, page: str) -> BrokerStatus | HostStatus | UnreachableError | DeniedError:
     try:
         answer = await ask(address, page)
         if isinstance(answer.value, dict) and answer.value.get("broker") is False:
-            return UnreachableError(address, "no broker runs there, it only holds copies of some")
+            return msgspec.convert(answer.value, HostStatus)
         status = msgspec.convert(answer.value, BrokerStatus)
     except (UnreachableError, DeniedError) as error:
         return error

@@ -115,6 +115,7 @@ class LiveSource:
             machine=display(standby.machine) if standby is not None else "",
             copies={display(each): _lacks(copy) for each, copy in copies.items()},
             is_covered=standby is None or standby.covered,
+            under_way={each.name: each.in_words for each in status.open_operations},
         )
 
     def _links(self, found: Survey, at: float) -> Iterator[tuple[str, Link]]:
@@ -137,6 +138,7 @@ class LiveSource:
                     queued_there=there["queued"] if there else 0,
                     queued_back=back["queued"] if back else 0,
                     round_trip=round(sum(trips) / len(trips), 5) if trips else None,
+                    relay=next((side["relay"] for side in sides if side["up"] and side["relay"]), ""),
                 ),
             )
 

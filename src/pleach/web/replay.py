@@ -18,12 +18,11 @@ from typing import Any
 from pleach.core.events.algebra import overlaps
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_internal
-from pleach.core.messages import Node
+from pleach.core.messages import Node, asked_name
 from pleach.core.overlay.plans import Link
 from pleach.core.overlay.plans.topology import link
 from pleach.errors import InvalidInputError, TraceError
 from pleach.lake.manifest import load_manifest
-from pleach.operate.operation import asked_name
 from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree
 from pleach.scenario.overlay_steps import ASKED, added, removed
 from pleach.trace import Record, RecordKind, judge, total_order

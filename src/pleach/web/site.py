@@ -155,7 +155,8 @@ def seen_by(caller: Caller, shown: dict[str, Any]) -> dict[str, Any]:
         return {**shown, "source": {**source, "can": can}}
     clients = {name: client for name, client in shown.get("clients", {}).items() if caller.sees(name)}
     own = [action for action in can if action in FOR_TENANTS]
-    hidden: dict[str, Any] = {"operations": {}, "runs": {}, "notices": {}}
+    brokers = {name: {**broker, "under_way": {}} for name, broker in shown.get("brokers", {}).items()}
+    hidden: dict[str, Any] = {"operations": {}, "runs": {}, "notices": {}, "brokers": brokers}
     return {**shown, **hidden, "clients": clients, "source": {**source, "can": own}}
 
 

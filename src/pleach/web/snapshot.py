@@ -51,6 +51,7 @@ class Broker(msgspec.Struct, frozen=True):
     machine: str = ""  # where it runs, if it has standbys
     copies: Mapping[str, str] = {}  # machines that have its data, and what each lacks; empty: nothing
     is_covered: bool = True  # as many copies as it shall have
+    under_way: Mapping[str, str] = {}  # operations that it takes part in, and what each waits for
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -64,6 +65,7 @@ class Link(msgspec.Struct, frozen=True):
     queued_there: int = 0
     queued_back: int = 0
     round_trip: float | None = None
+    relay: Node = ""  # the broker that passes it on; empty: it is direct
 
 
 class Client(msgspec.Struct, frozen=True):

@@ -149,6 +149,7 @@ export class SelectionPanel {
         ["clients", count(broker.clients)],
         ["waiting to be sent", bytes(broker.queued_bytes)],
         ["held by changes", count(broker.held)],
+        ...Object.entries(broker.under_way).map(([operation, how]) => [`operation ${operation}`, how]),
         ["admin port", broker.admin || "not known"],
       ],
       sub: "Links and clients",
@@ -160,7 +161,7 @@ export class SelectionPanel {
     const link = this.store.picture.links[key];
     return {
       title: `${link.a} – ${link.b}`,
-      note: link.up ? "up" : "down",
+      note: link.up ? (link.relay ? `through ${link.relay}` : "up") : "down",
       isBad: !link.up,
       facts: [
         ["confirmed within", link.round_trip === undefined ? "not measured yet" : duration(link.round_trip)],
@@ -215,11 +216,15 @@ function updateRow(node, { text, detail, isBad }) {
   node.classList.toggle("bad", Boolean(isBad));
 }
 
+function through(link) {
+  return link.relay ? `, through ${link.relay}` : "";
+}
+
 function linkRow(name, other, link) {
   const trip = link.round_trip === undefined ? "" : `, ${duration(link.round_trip)}`;
   const queued = link.queued_there + link.queued_back;
   const detail = link.up
-    ? `${bytes(link.there + link.back)}/s${trip}${queued ? `, ${count(queued)} queued` : ""}`
+    ? `${bytes(link.there + link.back)}/s${trip}${queued ? `, ${count(queued)} queued` : ""}${through(link)}`
     : "down";
   return {
     key: `link ${other}`,
