@@ -7,12 +7,16 @@ STAMP := $(VENV)/.installed
 # Parts that have no deadlines run side by side; each prints what it has to say when it is done.
 TOGETHER := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 
-.PHONY: demo check test test-long lint types imports pytest-quick pytest-pure pytest-spark pytest-live \
+.PHONY: demo soak check test test-long lint types imports pytest-quick pytest-pure pytest-spark pytest-live \
 	bench results reference site clean
 
 # Nine broker processes, a story under load, the verdict and build/demo/report.html: about a minute.
 demo: $(STAMP)
 	$(BIN)/pleach demo
+
+# Nine brokers with everything on, half an hour of whatever happens to networks, and build/soak/soak.md. `--replay` repeats it.
+soak: $(STAMP)
+	$(BIN)/pleach soak --hours 0.5 --out build/soak/$$(date +%Y%m%d-%H%M%S)
 
 # Lint, types, imports, and tests without processes, Spark or browser, a few cases of each: three minutes on two cores.
 check: $(STAMP)
@@ -77,6 +81,7 @@ results: $(STAMP)
 reference: $(STAMP)
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/rooms.py
+	$(BIN)/python tools/matrix.py
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
 site: $(STAMP)

@@ -31,6 +31,7 @@ COLUMNS: dict[str, Callable[[CaseJudgement], int]] = {
     "delivered": lambda j: j.deliveries,
     "destroyed": lambda j: j.destroyed,
     "promoted": lambda j: j.promoted,
+    "unmended": lambda j: not j.is_mended,
     "slow": lambda j: j.is_slow,
     **{kind: lambda j, kind=kind: j.faults[kind] for kind in (*RULES, *map(str, Fault))},
 }

@@ -1,0 +1,120 @@
+"""Memory, open files and disk of all machines, and whether any of it grows.
+
+What counts is the sum over all processes, divided by their number: brokers move between machines and are started anew,
+so that there are not always as many. A figure grows if its last quarter is more than a tenth above its first one, and
+by more than noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from pleach.core.messages import Node
+from pleach.harness.live_machine import LiveMachine
+from pleach.soak.log import Minute, Usage
+
+PROCESSES = Path("/proc")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+GROWTH_MAX = 0.10
+QUARTERS = 4
+QUARTER_MIN = 2  # minutes; a shorter soak says nothing about growth
+BUGS = ("a bug ends this process", "Traceback (most recent call last)")
+
+
+def usage(machines: Iterable[LiveMachine]) -> Usage:
+    """Reads what the kernel says of each process, and walks the machines' folders."""
+    everything = list(machines)
+    pids = [pid for machine in everything for pid in machine.processes()]
+    return Usage(
+        machines=len(everything),
+        processes=len(pids),
+        memory_bytes=sum(map(memory_of, pids)),
+        files=sum(map(_files_of, pids)),
+        disk_bytes=sum(_disk_of(machine.folder) for machine in everything),
+    )
+
+
+def memory_of(pid: int) -> int:
+    """Resident bytes; 0 for a process that has just ended."""
+    with contextlib.suppress(OSError, IndexError):
+        return int((PROCESSES / str(pid) / "statm").read_text().split()[1]) * PAGE_BYTES
+    return 0
+
+
+def _files_of(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return sum(1 for _ in (PROCESSES / str(pid) / "fd").iterdir())
+    return 0
+
+
+def _disk_of(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(place) / name).lstat().st_blocks * 512
+    return total
+
+
+class LogReader:
+    """What is new in the logs of machines since it looked last, as far as it tells of bugs."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[Path, int] = {}
+
+    def bugs(self, machines: Mapping[Node, LiveMachine]) -> list[str]:
+        return [f"{name}: {line}" for name, machine in sorted(machines.items()) for line in self._new(machine.log)]
+
+    def _new(self, path: Path) -> list[str]:
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            file.seek(self._offsets.get(path, 0))
+            text = file.read()
+            self._offsets[path] = file.tell()
+            return [line for line in text.decode(errors="replace").splitlines() if any(bug in line for bug in BUGS)]
+        return []
+
+
+# Growth ----------------------------------------------------------------------------------------------------------
+
+
+class Growth(NamedTuple):
+    """A figure in the first quarter of the run and in the last one."""
+
+    what: str
+    first: float
+    last: float
+    floor: float  # less than this more is noise
+
+    @property
+    def share(self) -> float:
+        return self.last / self.first - 1.0 if self.first else 0.0
+
+    @property
+    def is_growing(self) -> bool:
+        return self.share > GROWTH_MAX and self.last - self.first > self.floor
+
+
+FIGURES: Mapping[str, tuple[Callable[[Minute], float], float]] = {
+    "memory per process (MB)": (lambda m: m.used.memory_bytes / max(1, m.used.processes) / 1e6, 4.0),
+    "open files per process": (lambda m: m.used.files / max(1, m.used.processes), 3.0),
+    "disk per machine (MB)": (lambda m: m.used.disk_bytes / max(1, m.used.machines) / 1e6, 4.0),
+    "latency p50 (ms)": (lambda m: m.flow.latency_p50 * 1e3, 20.0),
+    "latency p99 (s)": (lambda m: m.flow.latency_p99, 2.0),
+    "the soak's own memory (MB)": (lambda m: m.own_memory_bytes / 1e6, 50.0),
+}
+
+
+def growths(minutes: Sequence[Minute]) -> list[Growth]:
+    """Empty for a run that is too short to tell."""
+    quarter = len(minutes) // QUARTERS
+    if quarter < QUARTER_MIN:
+        return []
+    first, last = minutes[:quarter], minutes[-quarter:]
+    return [
+        Growth(what, mean(map(read, first)), mean(map(read, last)), floor) for what, (read, floor) in FIGURES.items()
+    ]
