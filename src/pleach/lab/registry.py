@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab.beyond import hops, planner_figures, self_tuning_table, settling_figures
+from pleach.lab.beyond import hops, large_network_table, planner_figures, self_tuning_table, settling_figures
 from pleach.lab.exchanges import swap_or_cycle_figures, table1_figures
 from pleach.lab.experiment import Experiment
 from pleach.lab.s0 import figures as s0_figures
@@ -37,6 +37,7 @@ ALL = (
     settling_figures.OPTIMUM,
     planner_figures.PLANNER,
     self_tuning_table.SELF_TUNED,
+    large_network_table.LARGE_NETWORK,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 
