@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from pleach.cli.main import app
 from pleach.server.metrics import COUNTER_HELP, GAUGES
+from pleach.server.profile import PROFILE
 from pleach.server.settings import ENVIRONMENT_PREFIX, LASTING, RELOADABLE, TABLES, BrokerSettings
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +38,15 @@ FLAGS = MappingProxyType(
         "kind": "stabilise",
         "dry_run": "improve_dry_run",
         "directory": "tls",
+    }
+)
+# Of the profile.
+PROFILE_TABLES = MappingProxyType(
+    {
+        "stabilise": "Leases",
+        "standby": "A copy on another machine",
+        "improve": "The council",
+        "relay": "Ways around links that are cut",
     }
 )
 TWO_NUMBERS = "two numbers"
@@ -67,6 +77,20 @@ def _settings() -> Iterator[list[str]]:
         if key not in TABLES:
             name, kind, default, variable, flag, meaning = _row(BrokerSettings, key, ENVIRONMENT_PREFIX)
             yield [name, kind, default, variable, flag, meaning, _moment(key)]
+
+
+def profile_table() -> str:
+    return table("what|setting|how to do without", _profile())
+
+
+def _profile() -> Iterator[list[str]]:
+    yield ["A data directory", f'`data_dir = "{PROFILE.data_dir}/NAME"`', '`--without data-dir`, `data_dir = ""`']
+    for name, what in PROFILE_TABLES.items():
+        values = ", ".join(f"{key} = {value!r}" for key, value in getattr(PROFILE, name).items())
+        setting = f"`{name} = {{ {values} }}`".replace("'", '"') if values else f"`{name} = {{}}`"
+        yield [what, setting, f"`--without {name}`, `{name} = false`"]
+    yield ["Links that follow costs, not the ring", "`ring.weave = false`", "goes with the council"]
+    yield ["A broker that is stopped comes back", "`ring.leave = false`", "goes with the data directory"]
 
 
 def inner_table(name: str) -> str:
@@ -241,6 +265,7 @@ PLACES: Mapping[str, tuple[str, Callable[[], str]]] = MappingProxyType(
     {
         "settings": ("configuration.md", settings_table),
         **{name: ("configuration.md", partial(inner_table, name)) for name in TABLES},
+        "profile": ("configuration.md", profile_table),
         "commands": ("cli.md", commands),
         "metrics": ("metrics.md", metrics_table),
     }
