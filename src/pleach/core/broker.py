@@ -296,11 +296,11 @@ class Broker:
 
     # State ---------------------------------------------------------------------------------------------------
 
-    def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
+    def is_changed_by(self, sender: Node, message: Message) -> bool:
         """Events change nothing, unless a reconfiguration holds them or a component gets them."""
         if not (message.__class__ in UNMARKED_EVENTS and self.seam.is_idle):
             return True
-        return bool(self._residents) and self.hosting.is_concerned(message.event)  # type: ignore[attr-defined]
+        return bool(self._residents) and self.hosting.is_concerned(message.event, sender)  # type: ignore[attr-defined]
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}

@@ -19,6 +19,7 @@ from pleach.core.messages import (
     Forward,
     Install,
     Installed,
+    Layer,
     MoveState,
     Negotiate,
     Publish,
@@ -34,6 +35,7 @@ from pleach.core.messages import (
 from pleach.core.messages.runs import Run, encode_event, encode_run
 from pleach.core.mobility.machine import Mobility
 from pleach.core.overlay.registry import machines
+from pleach.core.routing.entries import Entry
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ComponentError
 
@@ -276,6 +278,12 @@ def test_an_event_for_any_subscription_of_any_component_is_journalled(broker):
     assert not host(broker, "k2", "running-sum", "EXISTS weight", "EXISTS length")
     assert all(broker.is_changed_by("n", Forward(event(**{name: 1}))) for name in ("amount", "weight", "length"))
     assert not broker.is_changed_by("n", Forward(event(price=1)))
+
+
+def test_an_event_that_only_a_damaged_table_sends_to_a_component_is_journalled(broker):
+    """Else what it has changed in the component is forgotten by a restart, and the next event changes it again."""
+    broker.router.add(Layer.SUBSCRIPTIONS, "k", Entry("", parse_filter("EXISTS price")), None)
+    assert broker.is_changed_by("n", Forward(event(price=1)))
 
 
 def test_a_run_with_an_event_for_a_component_is_taken_one_by_one(broker):

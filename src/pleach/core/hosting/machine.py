@@ -220,10 +220,11 @@ class Hosting:
     def is_waiting(self) -> bool:
         return bool(self._queue)
 
-    def is_concerned(self, event: Event) -> bool:
+    def is_concerned(self, event: Event, source: Node) -> bool:
         """Whether handling this event may change a component. An invalid event does not: it is refused.
 
-        Any event does while requests are queued, since they are handled after the next message.
+        Any event does while requests are queued, since they are handled after the next message. The routing table says
+        who gets it, and not what components have subscribed to: a fault may have made the two differ.
         """
         if self._queue:
             return True
@@ -231,9 +232,7 @@ class Hosting:
             check_attributes(event.attributes)
         except EventError:
             return False
-        sessions = self._context.sessions
-        wanted = (sessions.subscriptions(name).values() for name in self.here if name in sessions)
-        return any(each.matches(event.attributes) for filters in wanted for each in filters)
+        return not self.here.keys().isdisjoint(self._context.router.destinations(event.attributes, source))
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:
         """GO_ON only triggers the broker, which then handles the queue."""
