@@ -73,6 +73,7 @@ SAYS = "EXISTS sums"
 COMPONENTS = {"k0": "amount > 6", "k1": "amount = 3", "k2": "sums = 'k0'"}
 DAMAGES = (Feature.DAMAGED_STATE, Feature.DAMAGED_MESSAGES, Feature.BACKUPS)
 DAMAGED_PARTS = ("table", "flags", "clock", "clients", "waits", "all", "all")
+OF_CLIENTS = ("clients", "all")
 BUSY = 3.0  # as slow as the slowest link, times this, where brokers take time, too
 
 
@@ -125,6 +126,7 @@ class _Drawing:
     bouts: list[float] = field(init=False)
     machines: tuple[str, ...] = ()  # without a broker
     pace: Pace = PACE
+    leaving: frozenset[str] = frozenset()  # brokers that are told to leave
 
     def __post_init__(self) -> None:
         stream = self.stream
@@ -154,6 +156,7 @@ class _Drawing:
         brokers, links = tuple(self.sketch.brokers), tuple(self.sketch.links)
         clients = self._clients(brokers)
         steps = [*self._tree_steps(), *self._moves(clients)]
+        self.leaving = frozenset(step.broker for step in steps if isinstance(step, RemoveBroker))
         steps += [*self._losses(steps), *self._faults(brokers, links, clients), *self._drains()]
         for index, client in enumerate(clients):
             steps += [*self._unrest(client, index), *self._advertising(client, index)]
@@ -338,10 +341,15 @@ class _Drawing:
         stream, share = self.stream, self.stream.choice((0.2, 0.5, 1.0))
         if Feature.DAMAGED_STATE in self.features:
             for broker in stream.sample(brokers, self._some(bout)):
-                yield Corrupt(at=self._during(bout), broker=broker, what=stream.choice(DAMAGED_PARTS), share=share)
+                what = self._damaged(broker, stream.choice(DAMAGED_PARTS))
+                yield Corrupt(at=self._during(bout), broker=broker, what=what, share=share)
         if Feature.DAMAGED_MESSAGES in self.features:
             for link in stream.sample(links, self._some(bout)):
                 yield Garble(at=self._during(bout), link=link, share=share)
+
+    def _damaged(self, broker: str, what: str) -> str:
+        """Who leaves keeps its clients: it sends nobody elsewhere whom it has forgotten (docs/reference/matrix.md)."""
+        return "table" if broker in self.leaving and what in OF_CLIENTS else what
 
     def _cuts(self, bout: float, links: Sequence[tuple[str, str]]) -> Iterator[Step]:
         for link in self.stream.sample(links, self._some(bout)):
