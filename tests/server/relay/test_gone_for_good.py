@@ -37,8 +37,8 @@ async def asked(effects, *, after):
     links.tick(now)
     for now in range(int(after), int(after + SPELL)):
         links.tick(float(now))
-        while links._tasks:
-            await asyncio.sleep(0)
+        await asyncio.gather(*links._tasks.values())
+        await asyncio.sleep(0)  # they are noted as done
     return {*attempts}
 
 
