@@ -61,6 +61,13 @@ def test_a_file_that_cannot_be_read_counts_as_not_there(tmp_path, content):
     assert chosen_ports(settings(tmp_path))["peer_listen"] == ANY
 
 
+def test_a_disk_that_is_full_does_not_keep_a_broker_from_starting(tmp_path, caplog):
+    """It has room again once its neighbours have taken what waits for them."""
+    (tmp_path / f"{FILE}.new").mkdir()
+    keep_ports(settings(tmp_path), {"peer_listen": f"127.0.0.1:{free_port()}"})
+    assert "may be others after the next start" in caplog.text
+
+
 def test_brokers_that_were_stopped_together_find_each_other_again(tmp_path):
     with processes() as start:
         a = start("a", tmp_path, *HERE, "--ring", *RING_ONLY, durable=True, any_port=True)

@@ -53,6 +53,16 @@ def test_a_table_is_taken_out_by_the_file_the_environment_or_a_flag(table, tmp_p
     assert json.loads(by_flag.stdout)[table] is None
 
 
+@pytest.mark.parametrize("table", OPTIONAL_TABLES)
+def test_the_environment_takes_a_table_out_in_every_spelling_or_is_refused(table):
+    variable = f"PLEACH_{table.upper()}"
+    for text in ("False", "FALSE", "0"):
+        assert getattr(load_settings(None, {variable: text}, FOUND), table) is None
+    for text in ("no", "true", ""):
+        with pytest.raises(SettingsError, match=f"{variable} is '{text}'; write false, or its keys: {variable}_"):
+            load_settings(None, {variable: text}, FOUND)
+
+
 def test_what_a_file_says_wins_over_the_profile_key_by_key(tmp_path):
     file = tmp_path / "b.toml"
     file.write_text(

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import msgspec
 
+from pleach.errors import StoreError
 from pleach.net.addresses import PORT_MAX, Address, parse_address
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.launch_settings import usable_port
@@ -48,14 +49,18 @@ def with_ports(settings: BrokerSettings, chosen: Mapping[str, str]) -> BrokerSet
 
 
 def keep_ports(settings: BrokerSettings, places: Mapping[str, str]) -> None:
-    """`places`: where it listens now; without an address, as the settings say. Raises StoreError."""
+    """`places`: where it listens now; without an address, as the settings say. A full disk hinders nothing."""
     if not settings.data_dir:
         return
     told = {key: places.get(key) or getattr(settings, key) for key in LISTENS}
     ports = {key: port for key, text in told.items() if (port := parse_address(text, key=key).port)}
     file = Path(settings.data_dir) / FILE
-    if ports != _read(file):
+    if ports == _read(file):
+        return
+    try:
         replace_file(file, msgspec.json.encode(ports))
+    except StoreError as error:
+        log.warning("its ports may be others after the next start: %s", error)
 
 
 def _read(file: Path) -> dict[str, int]:

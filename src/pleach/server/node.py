@@ -12,6 +12,8 @@ Rule 3: to be fenced ends this process only where it is proven: a neighbour says
 Rule 4: a broker that has standbys is not ended by a newer view: the members of its views know whether there is one.
 Rule 5: a broker in memory takes its epoch from the clock. Where a neighbour that it has not met yet knows a later one,
         the clock was put back: it takes an epoch above that. What it has met goes on in the epoch that it had.
+Rule 6: nor is a broker that has standbys outdated before its copies have confirmed that it leads: what a neighbour
+        knows more may come from another machine, which was promoted meanwhile.
 """
 
 from __future__ import annotations
@@ -268,13 +270,23 @@ class BrokerNode:
     def _sealed(self, batch: Batch) -> bool:
         for _, reason in batch.fenced:
             self._on_end(EXIT_FENCED, f"another {self.broker.name} is at work: {reason}")
-        for _, reason in batch.outdated:
-            self._end_outdated(reason)
+        for peer, reason in batch.outdated:
+            self._outdated(peer, reason)
         return sum(sealed(batch) for sealed in self.features.sealed) > 0
 
-    def _end_outdated(self, reason: str) -> None:
-        assert self._store is not None, "a broker in memory only begins a new epoch each time"
-        self._store.mark_outdated(reason)
+    def _outdated(self, peer: Node, reason: str) -> None:
+        """End where a neighbour proves that this memory is an old copy (rules 3 and 6)."""
+        replication = self.features.get(Replication)
+        if self._store is None:
+            log.warning("%s says what cannot be, as this broker began its epoch in this process: %s", peer, reason)
+            return
+        if replication is not None and not replication.is_whole:
+            log.warning("no link to %s before the copies have answered: %s", peer, reason)
+            return
+        try:
+            self._store.mark_outdated(reason)
+        except OSError as error:
+            log.critical("%s is not marked as an old copy: %s", self._store.path.parent, error)
         self.committer.halt()
         self._on_end(EXIT_OUTDATED, str(OutdatedStoreError(self._store.path.parent, reason)))
 

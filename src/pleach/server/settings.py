@@ -45,6 +45,7 @@ from pleach.server.stabilise_settings import LeaseSettings, lease_complaints
 from pleach.server.standby.settings import StandbySettings, standby_complaints
 
 NO_KIND = "none"  # of [stabilise]
+NO_TEXTS = ("false", "0")  # of a table in the environment, as of every other setting that is true or false
 ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
 HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
@@ -246,7 +247,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if text is not None and field not in TABLES:
             found[field] = _structured(field, text)
     for table, (prefix, kind) in TABLES.items():
-        if table in OPTIONAL_TABLES and environment.get(ENVIRONMENT_PREFIX + table.upper()) == "false":
+        variable = ENVIRONMENT_PREFIX + table.upper()
+        if table in OPTIONAL_TABLES and (text := environment.get(variable)) is not None:
+            if text.lower() not in NO_TEXTS:
+                remedy = f"write false, or its keys: {prefix}{kind.__struct_fields__[0].upper()} …"
+                raise SettingsError(table, f"{variable} is {text!r}", remedy, source="environment")
             found[table] = False
             continue
         given = {

@@ -21,6 +21,7 @@ from pleach.core.messages import (
     RequestSwap,
 )
 from pleach.core.overlay.abandonment import ABANDONED
+from pleach.core.overlay.swaplink.failures import LEASE
 from pleach.errors import ProtocolError
 from pleach.trace import judge
 from support.contract.judgement import disagreements
@@ -178,6 +179,28 @@ def test_a_copy_is_the_event_where_what_came_straight_is_dropped():
     world.drain()
     assert [client for client, _ in world.deliveries()] == ["at 1"]
     assert flaws(world) == []
+
+
+@pytest.mark.parametrize("by", ["an operator", "its lease"])
+def test_whoever_gives_a_swap_up_and_forgets_it_before_all_have_heard_locks_nobody(by):
+    """3 has undone it, and 1 hears of a new life of 2 instead of `Abort`: it asks 3."""
+    world = begun("swap")
+    for ends in (("1", "2"), ("2", "3"), ("3", "2"), ("2", "1")):
+        world.hand_over(*ends)
+    assert world.brokers["1"].open_operations[0].phase == "swap a swapping"
+    if by == "an operator":
+        assert abandon(world, "2", "y") == ""
+    else:
+        world.perform("2", world.brokers["2"].handle_timer(LEASE, now=world.now))
+    world.hand_over("2", "3")
+    world.reborn_broker("2")
+    assert "1" in world.locked
+    world.drain()
+    assert world.ends[-1] == Concluded("x", "2 lost its memory meanwhile")
+    assert world.locked == {}
+    assert [each for broker in world.brokers.values() for each in broker.open_operations] == []
+    for client in world.clients:
+        assert world.heard(client) == [client]
 
 
 @pytest.mark.parametrize("operation", ["x", "z"])

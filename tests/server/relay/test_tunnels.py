@@ -246,3 +246,21 @@ def test_a_broker_that_is_not_reached_is_told_of_in_time(tmp_path, monkeypatch):
             assert "does not reach x" in (await made.answer()).reason
 
     run(story)
+
+
+def test_what_a_far_broker_does_not_take_is_not_kept_when_the_tunnel_has_ended(tmp_path, monkeypatch):
+    """Each tunnel that is replaced would leave a socket and a full buffer behind, as often as somebody asks."""
+    monkeypatch.setattr(tunnels, "CLOSE_SECONDS_MAX", 0.2)
+
+    async def story():
+        async with relay(tmp_path, idle_seconds=0.5) as (running, far), asker(running) as made:
+            far.is_reading = False
+            made.ask("x")
+            assert isinstance(await made.answer(), Hello)
+            made.writer.write(bytes(4 * ENOUGH))
+            (tunnel,) = running.node("r").features[Tunnels]._tunnels.values()
+            await until(lambda: not tunnel.near._transport.is_reading())
+            await until(lambda: not running.node("r").features[Tunnels].status()["tunnels"])
+            await until(lambda: tunnel._far is None)
+
+    run(story)

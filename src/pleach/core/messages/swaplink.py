@@ -86,10 +86,15 @@ class Close(Message, frozen=True, tag=71):
 
 
 class Forgot(Message, frozen=True, tag=72):
-    """b → a or c: the third of them, `broker`, has lost its state, which the receiver may not notice itself."""
+    """b → a or c: the third of them, `broker`, has lost its state, which the receiver may not notice itself.
+
+    `is_asking`: a → c, where b is the third. c decides when it hears of that itself; if it has undone the swap already,
+    as b had told it, it answers with `Abort`.
+    """
 
     operation: str
     broker: Node
+    is_asking: bool = False
 
 
 class SwapAbandoned(Message, frozen=True, tag=73):

@@ -38,6 +38,9 @@ class PathChoice:
         if self._down_at is None:
             self._down_at = self._attempt_at = now
 
+    def down_seconds(self, now: float) -> float:
+        return 0.0 if self._down_at is None else now - self._down_at
+
     def is_relay_due(self, now: float, *, dials: bool) -> bool:
         """Whether others are to be asked now. `dials`: this side dials the direct way (rule 1)."""
         if self._down_at is None or now < self._attempt_at:

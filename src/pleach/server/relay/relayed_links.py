@@ -9,6 +9,7 @@ Rule 1: the direct way is tried all the time (dialling.py), and by this feature 
 Rule 2: neighbours with a direct link are asked first, then any other broker whose address is known.
 Rule 3: while a link is relayed, the direct way is probed, and the link goes back when it has answered often enough.
         Both sides do so; the one that dials is sooner.
+Rule 4: as dialling.py does, it gives a link up that only this side is done with, if the peer stays away.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pleach.errors import SettingsError
 from pleach.net.addresses import parse_address
 from pleach.net.tunnel import Relay
 from pleach.server.bugs import watched
-from pleach.server.dialling import Dial, DialThrough
+from pleach.server.dialling import GONE_SECONDS, Dial, DialThrough
 from pleach.server.distances import is_steady
 from pleach.server.feature import Feature
 from pleach.server.metrics import MetricSample
@@ -62,7 +63,8 @@ class RelayedLinks(Feature):
                 self._look_at(peer, choice, now, dials=dials)
             else:
                 choice.down(now)
-                if choice.is_relay_due(now, dials=dials) and peer not in self._tasks:
+                is_gone = self._directory.is_idle(peer) and choice.down_seconds(now) > GONE_SECONDS
+                if not is_gone and choice.is_relay_due(now, dials=dials) and peer not in self._tasks:
                     choice.attempted(now)
                     self._begin(peer, self._ask_others(peer, dials=dials))
         for peer in [each for each in self._choices if each not in kept_up]:

@@ -28,6 +28,7 @@ from pleach.net.addresses import parse_address
 from pleach.net.connection import (
     CARRIED_BUFFER_HIGH_BYTES,
     CARRIED_BUFFER_LOW_BYTES,
+    CLOSE_SECONDS_MAX,
     Carried,
     Connection,
 )
@@ -67,8 +68,9 @@ class Tunnel(asyncio.Protocol):
         if self.task is not None:
             self.task.cancel()
         self.near.close(reason)
-        if self._far is not None:
+        if self._far is not None and not self._far.is_closing():
             self._far.close()
+            asyncio.get_running_loop().call_later(CLOSE_SECONDS_MAX, self._far.abort)
 
     def _from_near(self, data: bytes) -> None:
         self._note(data)

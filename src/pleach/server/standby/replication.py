@@ -78,6 +78,11 @@ class Replication(Feature):
     def member(self) -> StandbyMember:
         return self._driver.member
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all copies have had what this primary had when it began: so it is the primary of their view."""
+        return self._is_whole
+
     # Beginning and time --------------------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ before that. The broker that can tell decides, by FATES and OUTCOMES, and tells 
     lost   decides                                              the others
     a      b, until it has passed `Swap` on: undone;            wait for what b or c says
            then c, which has got it: completed
-    b      c: on the new routing, or not                        a waits for `Swap` or `Abort` from c
+    b      c: on the new routing, or not                        a asks c, and waits for `Swap` or `Abort`
     c      b, until it has passed `Swap` on: undone;            b waits for `Close` or `Abort` from a
            then a, which has heard of c, or never will
     two    the third, for itself: undone unless it has adopted the new routing
@@ -113,6 +113,8 @@ class SwapFailures:
             case SwapAbandoned(), _:
                 is_given_up = before is SwapPhase.ABORTING
                 return NOTHING if is_given_up else self._given_up(swap, before, noted, ABANDONED)
+            case Forgot(), SwapRole.C if sender == swap.a:
+                return NOTHING  # c is b's neighbour: it hears of the loss itself, and decides then
             case Forgot(_, broker), _:
                 return NOTHING if broker in swap.lost else self._lose(broker)
             case Abort(_, why), SwapRole.A if sender == swap.b:
@@ -159,10 +161,16 @@ class SwapFailures:
             return NOTHING  # a cannot know whether b has asked c before or after
         outlived = self._lose(peer)
         is_under_way = swap is self._part.state.swap
-        if not is_under_way or swap.role is not SwapRole.B or peer not in swap.lost or fate(swap) is not SwapFate.WAIT:
+        if not is_under_way or peer not in swap.lost or fate(swap) is not SwapFate.WAIT:
             return outlived
-        third = swap.c if peer == swap.a else swap.a
-        return join(outlived, Reaction([Send(third, Forgot(swap.operation, peer))]))
+        match swap.role:
+            case SwapRole.A if peer == swap.b:  # which may have given it up, and told c alone
+                told = [Send(swap.c, Forgot(swap.operation, peer, is_asking=True))]
+            case SwapRole.B:
+                told = [Send(swap.c if peer == swap.a else swap.a, Forgot(swap.operation, peer))]
+            case _:
+                told = []
+        return join(outlived, Reaction(told))
 
     def _lose(self, peer: Node) -> Reaction:
         """Nothing more comes from this peer."""

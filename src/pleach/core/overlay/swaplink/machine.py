@@ -22,7 +22,9 @@ from typing import get_args
 
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.core.messages import (
+    Abort,
     Close,
+    Forgot,
     Lock,
     LockAck,
     LockNack,
@@ -93,6 +95,8 @@ class SwapLink:
             case Lock():
                 return self._lock(sender, message)
         if swap is None or message.operation != swap.operation:  # type: ignore[attr-defined]
+            if isinstance(message, Forgot) and message.is_asking:
+                return Reaction([Send(sender, Abort(message.operation))])  # it was undone here
             if type(message) in LATE:
                 return NOTHING
             raise self._refused(sender, message, "no such swap is under way here")

@@ -122,6 +122,10 @@ FAILURES: Mapping[Key, SwapPhase] = MappingProxyType(
         (A, ADOPTED, Forgot, B): ADOPTED,
         (C, FLOODING, Forgot, B): FLOODING,
         (C, SWAPPING, Forgot, B): SWAPPING,
+        # a asks c, as b is lost
+        (C, FLOODING, Forgot, A): FLOODING,
+        (C, SWAPPING, Forgot, A): SWAPPING,
+        (C, ADOPTED, Forgot, A): ADOPTED,
     }
 )
 
