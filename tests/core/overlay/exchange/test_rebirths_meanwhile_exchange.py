@@ -73,6 +73,23 @@ def test_each_broker_of_the_cycle_after_each_message(protocol):
     assert found == {}
 
 
+@pytest.mark.parametrize("ends", [("2", "3"), ("1", "4")], ids=["r", "a"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_both_ends_of_a_link_at_once_after_each_message(protocol, ends):
+    """Rule 6: who takes it for done hears that it is undone; the last one that is linked over a hears it there."""
+    found = {}
+    for step in range(moments(protocol, cut=1)):
+        world = exchanging(protocol, 1)
+        for _ in range(step):
+            world.advance()
+        for broker in ends:
+            world.reborn_broker(broker)
+        world.drain()
+        if wrong := flaws(world, 1):
+            found[step] = wrong
+    assert found == {}
+
+
 def under_load(protocol, seed, lives):
     """Messages in any order, events meanwhile, any link of the chain, and so many rebirths one after the other."""
     stream = Random(f"{protocol}/{seed}/{lives}")
