@@ -236,6 +236,11 @@ def test_names_numbers_and_addresses_that_cannot_be_are_not_decoded(message):
         decode(encode(message))
 
 
+def test_no_message_can_be_changed():
+    """The same one goes to several neighbours, and waits in the outbox of each."""
+    assert [kind.__name__ for kind in get_args(AnyMessage) if not kind.__struct_config__.frozen] == []
+
+
 def test_every_number_in_a_message_is_bounded():
     """Those of a ring travel in datagrams, and are bounded by its circle (core/ring/)."""
     unbounded = {(kind.__name__, name) for kind, name in _integers() if kind.__module__ != ring.__name__}

@@ -211,3 +211,19 @@ def test_c_closes_for_an_a_that_forgets_after_b_had_it_from_a_itself():
     assert world.errors == []
     world.drain()
     assert world.locked == {}
+
+
+@pytest.mark.parametrize(("lost", "left"), [("a", "c"), ("c", "a")])
+def test_an_event_that_b_holds_until_the_swap_is_decided_goes_on_then(lost, left):
+    world = World(CHAIN, AROUND)
+    world.ask("a", RequestSwap("1", "a", "b", "c"))
+    for ends in (("a", "b"), ("b", "c"), ("c", "b"), ("b", "a"), ("a", "b")):
+        world.hand_over(*ends)
+    world.reborn_broker(lost)
+    world.perform("at ob", world.clients["at ob"].publish({"to": f"at o{left}"}))
+    world.hand_over("at ob", "ob")
+    world.hand_over("ob", "b")
+    assert world.brokers["b"].seam.held_count == 1
+    world.drain()
+    assert world.brokers["b"].seam.held_count == 0
+    assert [client for client, _ in world.deliveries()] == [f"at o{left}"]

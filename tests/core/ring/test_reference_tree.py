@@ -130,3 +130,10 @@ def test_a_survey_asks_about_few_keys_however_many_there_are(degree):
                 known[Peer(owner, "")] = arcs[owner]
                 asked += 1
     assert asked / len(hosts) < 6
+
+
+def test_a_survey_asks_about_all_children_at_once():
+    """One after the other, a host with many children would wait for as many answers in a row."""
+    tree = ReferenceTree(circle(4), 5)
+    arcs = arcs_of(tree.circle, {5, 6, 7, 8, 9, 10, 11})
+    assert survey(tree, arcs[8], []) == Wanted(tuple(child.key for child in tree.children(tree.root, None)))

@@ -10,7 +10,8 @@ import pytest
 
 from pleach.core.broker import BrokerState
 from pleach.core.client.state import ClientMachineState
-from pleach.core.messages import Advertise, Installed, Layer, pack, unpack
+from pleach.core.effects import Send
+from pleach.core.messages import Advertise, Installed, Layer, Subscribed, pack, unpack
 from pleach.core.routing.exports import NUMBER_MAX
 from pleach.core.routing.pending_acks import Need, Ticket
 from pleach.core.routing.propagation import Propagation
@@ -177,6 +178,7 @@ def restored(**changes):
 
 
 NEIGHBOUR = "b1"  # of b0, in that network
+CLIENT = "c1"  # of b0; it has subscribed to s1
 
 
 @pytest.mark.parametrize("installs", [2**63 - 1, NUMBER_MAX, -5])
@@ -199,6 +201,14 @@ def test_who_can_be_is():
     ticket = (Ticket(Layer.SUBSCRIPTIONS, NEIGHBOUR, 1), [Need(NEIGHBOUR, 3)])
     broker = restored(installs={NEIGHBOUR: 5}, unanswered={NEIGHBOUR: [3]}, waits=[ticket])
     assert broker.router.waiting_of(NEIGHBOUR) == [ticket[0]]
+
+
+def test_a_name_that_a_fault_has_made_up_keeps_nobody_else_from_being_answered():
+    made_up, asked = (Ticket(Layer.SUBSCRIPTIONS, CLIENT, name) for name in ("s0", "s1"))
+    waits = [(ticket, [Need(NEIGHBOUR, 3)]) for ticket in (made_up, asked)]
+    broker = restored(installs={NEIGHBOUR: 5}, unanswered={NEIGHBOUR: [3]}, waits=waits)
+    answered = broker.handle(NEIGHBOUR, Installed(Layer.SUBSCRIPTIONS, 3), now=FAULT_AT)
+    assert answered == [Send(CLIENT, Subscribed("s1"))]
 
 
 @pytest.mark.parametrize("reading", [float("nan"), float("inf"), -3.0, 0.0, 1e300, 7.7])

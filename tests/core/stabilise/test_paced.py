@@ -375,6 +375,21 @@ def test_a_child_that_switches_a_second_time_is_told_all_again():
     assert installed(again) == [("leaf", WANTED)]
 
 
+def test_a_child_that_switches_as_it_should_is_told_nothing_again():
+    broker = made("middle")
+    hear(broker, Attach(), Subscribe("s1", WANTED), sender="c")
+    hear(broker, Switch(ODD), sender="root")
+    assert installed(hear(broker, *RENEWAL, sender="c")) == [("leaf", WANTED), ("root", WANTED)]
+    assert not hear(broker, Switch(ODD), sender="leaf"), "it emptied its table before that came"
+
+
+def test_a_switch_to_the_table_that_is_not_built_leaves_a_child_whole():
+    broker = middle()
+    hear(broker, Whole(ODD, 1), sender="leaf")
+    assert not hear(broker, Switch(EVEN), sender="leaf")
+    assert said(hear(broker, *RENEWAL, sender="c")) == TOLD
+
+
 def due(broker):
     return list(broker.handle_timer(SWITCH, now=1.0))
 

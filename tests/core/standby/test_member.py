@@ -79,3 +79,13 @@ def test_a_machine_that_never_answered_gets_no_vote():
     assert not sent(p.tick(0.2), Prepare)
     p.handle("x", Here("b", 0, None), 0.3)
     assert sent(p.tick(0.4), Prepare)
+
+
+def test_who_does_not_lead_waits_for_nobody():
+    """A primary that is being started has confirmed nothing yet; copies and witnesses never do."""
+    assert [member(each).waits_for for each in "psw"] == [[], [], []]
+    p = member("p")
+    p.lead(AT, run=7)
+    assert p.waits_for == ["s"]
+    p.handle("s", Appended("b", 1, AT), 0.1)
+    assert p.waits_for == []

@@ -80,6 +80,13 @@ def let_time_pass(made, seconds=3.0):
     return seconds
 
 
+def test_no_message_can_be_changed():
+    """The same one goes to several members, and to each of them again."""
+    for message in [*messages(VIEW.number), ViewInstalled("b", VIEW.number, VIEW)]:
+        with pytest.raises(AttributeError, match="immutable"):
+            message.number = NEWER
+
+
 # Views -----------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from pleach.core.broker import Broker
 from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.core.events.language import parse_filter
-from pleach.core.messages import OPERATOR, Message, Node
+from pleach.core.messages import OPERATOR, Message, Node, OperatorRequest, RequestAbandon
 from pleach.core.mobility.machine import Mobility
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import RoutingConfig
@@ -51,6 +51,7 @@ class World:
         self.life_of: dict[Node, int] = {}  # of each broker
         self.met: dict[Node, dict[Node, None]] = {}
         self.timers: dict[tuple[Node, str], float] = {}
+        self.asked: dict[str, Node] = {}  # who was asked for each operation, and alone says how it ended
         self.ends: list[Concluded] = []
         self.errors: list[str] = []
         self.recorder = Recorder("rebirths")
@@ -98,7 +99,8 @@ class World:
                     self.timers[node, name] = self.now + after
                 case CancelTimer(name):
                     self.timers.pop((node, name), None)
-                case Concluded():
+                case Concluded(operation):
+                    assert node == self.asked[operation], f"{node} was not asked for {operation}"
                     self.ends.append(effect)
                 case Observe():
                     self.recorder.observe(self.now, node, effect)
@@ -200,7 +202,8 @@ class World:
     def locked(self) -> dict[Node, str]:
         return {name: broker.operation for name, broker in self.brokers.items() if broker.operation}
 
-    def ask(self, broker: Node, request: Message) -> None:
+    def ask(self, broker: Node, request: OperatorRequest | RequestAbandon) -> None:
+        self.asked[request.operation] = broker
         self.perform(broker, self.brokers[broker].handle(OPERATOR, request, now=self.now))
 
     def heard(self, topic: str) -> list[Node]:

@@ -50,6 +50,14 @@ def flaws(world, cut):
     return found
 
 
+def misreported(world, reborn):
+    """The last that the trace says of the exchange, where it is remembered, should be how it has ended."""
+    is_done = "4" in world.brokers["1"].router.neighbours
+    end = "exchange 1: " + ("done" if is_done else f"{reborn} has lost its memory meanwhile; ask again")
+    seen = [(r.node, r.detail) for r in world.recorder.records if r.detail.startswith("exchange 1: ")]
+    return [f"{node}: {said}" for node, said in dict(seen).items() if said != end and node != reborn]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_each_broker_of_the_cycle_after_each_message(protocol):
     found = {}
@@ -60,8 +68,25 @@ def test_each_broker_of_the_cycle_after_each_message(protocol):
                 world.advance()
             world.reborn_broker(broker)
             world.drain()
-            if wrong := flaws(world, 1):
+            if wrong := flaws(world, 1) or misreported(world, broker):
                 found[step, broker] = wrong
+    assert found == {}
+
+
+@pytest.mark.parametrize("ends", [("2", "3"), ("1", "4")], ids=["r", "a"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_both_ends_of_a_link_at_once_after_each_message(protocol, ends):
+    """Rule 6: who takes it for done hears that it is undone; the last one that is linked over a hears it there."""
+    found = {}
+    for step in range(moments(protocol, cut=1)):
+        world = exchanging(protocol, 1)
+        for _ in range(step):
+            world.advance()
+        for broker in ends:
+            world.reborn_broker(broker)
+        world.drain()
+        if wrong := flaws(world, 1):
+            found[step] = wrong
     assert found == {}
 
 
