@@ -10,9 +10,11 @@ from random import Random
 import pytest
 
 from pleach.core.effects import Concluded
+from pleach.core.events.language import parse_filter
 from pleach.core.messages import Handover, RequestAdd, RequestRemove, RequestSwap, Said
 from pleach.core.overlay.membership.machine import Membership
 from pleach.trace import RecordKind
+from support.contract.judgement import disagreements
 from support.overlay.memory_loss import World
 from support.thorough import FACTOR
 
@@ -227,3 +229,26 @@ def test_an_event_that_b_holds_until_the_swap_is_decided_goes_on_then(lost, left
     world.drain()
     assert world.brokers["b"].seam.held_count == 0
     assert [client for client, _ in world.deliveries()] == [f"at o{left}"]
+
+
+@pytest.mark.parametrize("has_adopted", [False, True], ids=["before", "after it adopted the new routing"])
+def test_what_the_new_life_of_c_tells_b_counts_once_the_swap_is_undone(has_adopted):
+    """b holds what c tells until the tables of a and b are the new ones; so it did with what the former life told."""
+    world = World(CHAIN, AROUND)
+    world.ask("a", RequestSwap("1", "a", "b", "c"))
+    for ends in (("a", "b"), ("b", "c"), ("c", "b"), ("b", "a"), ("a", "b")):
+        world.hand_over(*ends)
+    if has_adopted:
+        world.perform("at oc", world.clients["at oc"].subscribe("t", parse_filter("to = 'nobody'")))
+        for ends in (("b", "c"), ("at oc", "oc"), ("oc", "c"), ("c", "b")):
+            world.hand_over(*ends)
+        assert world.brokers["b"].seam.held_count == 1
+        world.perform("at oc", world.clients["at oc"].unsubscribe("t"))
+        world.hand_over("at oc", "oc")
+    world.reborn_broker("c")
+    for ends in (("oc", "c"), ("c", "b")):
+        world.hand_over(*ends)
+    world.drain()
+    assert world.ends == [Concluded("1", "c lost its memory meanwhile")]
+    assert disagreements(world.brokers) == []
+    assert world.heard("at oc") == ["at oc"]

@@ -143,7 +143,7 @@ class SwapFailures:
             case SwapRole.C:
                 forsaken = (swap.operation, swap.a)
                 return Reaction([LinkDown(swap.a), noted, *resumed], discarded=[swap.a], forsaken=forsaken)
-        return Reaction([noted, *resumed])
+        return Reaction([noted, *resumed], released=[swap.c])
 
     def _resume(self, neighbours: Sequence[Node]) -> list[Effect]:
         context = self._part.context
@@ -159,7 +159,7 @@ class SwapFailures:
         swap = self._part.state.swap
         if swap is None or (swap.role is SwapRole.A and swap.phase is SwapPhase.LOCKED and peer == swap.c):
             return NOTHING  # a cannot know whether b has asked c before or after
-        outlived = self._lose(peer)
+        outlived = join(self._lose(peer), Reaction(void=[peer]))
         is_under_way = swap is self._part.state.swap
         if not is_under_way or peer not in swap.lost or fate(swap) is not SwapFate.WAIT:
             return outlived
