@@ -1,4 +1,4 @@
-"""What a broker makes of a request of an operator: which protocol, and where it begins."""
+"""What a broker makes of a request of an operator."""
 
 import json
 from http import HTTPStatus
