@@ -9,6 +9,7 @@ from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.keys import Circle
 from pleach.server.metrics import DatagramCounters
+from pleach.server.ring import driver
 from pleach.server.ring.driver import RingDriver
 from pleach.server.ring.entrance import FINDS_MAX, enter_ring
 from support.ports import free_port
@@ -31,7 +32,9 @@ class Host(RingDriver):
 
 
 @pytest.mark.parametrize(("losses", "finds"), [(0, 1), (1, 2), (FINDS_MAX, FINDS_MAX)])
-def test_it_asks_for_a_broker_of_its_name_until_it_is_answered_and_not_for_ever(losses, finds):
+def test_it_asks_for_a_broker_of_its_name_until_it_is_answered_and_not_for_ever(monkeypatch, losses, finds):
+    monkeypatch.setattr(driver, "FIND_SECONDS", 30)  # no answer is late
+
     async def story():
         member, newcomer = Host("a"), Host("b", losses)
         try:

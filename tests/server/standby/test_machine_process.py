@@ -28,7 +28,7 @@ def test_operators_of_a_broker_with_copies_have_all_its_pages(tmp_path):
         )
         running = asyncio.create_task(process.run())
         admin = (await ready).admin
-        answers = {path: await ask(admin, path) for path in ("/more", "/standby", "/status")}
+        answers = {path: await ask(admin, path, seconds_max=SECONDS_MAX) for path in ("/more", "/standby", "/status")}
         process._primary._daemon._stop.set()
         assert await running == 0
         assert {path: answer.code for path, answer in answers.items()} == dict.fromkeys(answers, HTTPStatus.OK)
