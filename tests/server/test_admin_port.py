@@ -14,7 +14,7 @@ from pleach.net.allowed_hosts import Hosts
 from pleach.server.http import open_connections, server
 from pleach.server.http.caller import Caller, LoginWay, everybody
 from pleach.server.http.open_connections import ConnectionStage, OpenConnection, OpenConnections, network_of
-from pleach.server.http.page import json_page
+from pleach.server.http.page import HttpStream, json_page
 from pleach.server.http.routes import PUBLIC_PATHS, Site, posts, reads
 from pleach.server.http.server import AdminServer, site_of
 from pleach.web.simulated_source import SimulatedSource
@@ -88,8 +88,10 @@ def test_a_route_is_there_once():
 class Port:
     """A port with a page and an action, that counts what is done."""
 
-    def __init__(self):
+    def __init__(self, *more):
+        """`more`: further routes."""
         self.done = []
+        self._more = more
         self.server = None
 
     async def _look(self, _):
@@ -104,6 +106,7 @@ class Port:
         routes = (
             *(reads(path, self._look) for path in ("/healthz", "/status")),
             posts("/overlay/expect", Verb.REWEAVE, self._act),
+            *self._more,
         )
         self.server = await AdminServer(Site(routes, Hosts()), recognise=recognise).listen("127.0.0.1", 0)
         try:
@@ -231,6 +234,31 @@ def test_who_has_not_logged_in_is_told_how_and_gets_what_is_public():
     answer, done = asked(EXPECT, recognise=nobody)
     assert (code_of(answer), done) == (401, [])
     assert code_of(asked(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", recognise=nobody)[0]) == 200
+
+
+def test_a_stream_ends_for_good_when_whoever_takes_it_may_not_any_more():
+    made = []
+
+    async def pieces():
+        for number in range(6):
+            made.append(number)
+            yield f"piece {number}".encode()
+
+    async def watch(_):
+        return HttpStream("text/plain", pieces())
+
+    def reader_but_for_a_while(evidence):
+        return Caller(evidence.address, frozenset({Verb.READ} if len(made) != 4 else ()), "ann", LoginWay.TOKEN)
+
+    async def go():
+        async with Port(reads("/events", watch)).open(reader_but_for_a_while) as port:
+            return await port.say(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+    answer = asyncio.run(go())
+    assert code_of(answer) == 200
+    assert re.findall(rb"piece \d", answer) == [b"piece 0", b"piece 1", b"piece 2"]
+    assert made == [0, 1, 2, 3]
+    assert answer.endswith(b"\r\n0\r\n\r\n")  # it is told that this was the end
 
 
 def test_a_request_must_come_soon(monkeypatch):

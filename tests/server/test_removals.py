@@ -7,6 +7,7 @@ from pleach.core.messages import (
     ClientLeft,
     CloseAB,
     Deliver,
+    Detach,
     Forward,
     Handover,
     Left,
@@ -178,5 +179,24 @@ def test_who_is_not_waited_for_is_not_after_another_attempt_either():
         await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
         await world.wait(1)
         assert said(a)[3:] == [ClientLeft("r", "s"), Left("r")]
+
+    in_world(scenario, neighbours=["a"])
+
+
+def test_who_detaches_meanwhile_is_not_waited_for():
+    """It has nothing to take any more, and will not go where it was told."""
+
+    async def scenario(world):
+        a = world.come("a", epoch=7, door=Port.PEERS)
+        s = world.come("s", *SUBSCRIBED)
+        await settled(world.node)
+        await ask(world)
+        await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
+        await world.wait(1)
+        leaving = world.node.features[Leaving]
+        assert (leaving.waits_for, leaving.has_left) == (["s"], False)
+        await world.tell("s", s, Detach())
+        await world.wait(1)
+        assert (leaving.waits_for, leaving.has_left) == ([], True)
 
     in_world(scenario, neighbours=["a"])

@@ -12,7 +12,7 @@ from pleach.access.principals import Verb
 from pleach.errors import AuditError
 from pleach.net.allowed_hosts import Hosts
 from pleach.server.door import audit_log
-from pleach.server.door.audit_log import AuditLog
+from pleach.server.door.audit_log import STRANGERS_PER_SECOND, AuditLog
 from pleach.server.http.caller import Caller, LoginWay
 from pleach.server.http.page import HttpRequest, json_page
 from pleach.server.http.routes import Site, posts
@@ -66,6 +66,34 @@ def test_a_disk_that_fails_is_told_and_one_that_is_well_again_is_used(tmp_path, 
         disk.is_broken = False
         await log.asked(SWAP)
         assert disk.synced[-1] == (tmp_path / "audit.log").stat().st_size
+
+    asyncio.run(story())
+
+
+def test_strangers_write_a_few_lines_at_once_and_then_one_a_second(tmp_path, monkeypatch):
+    """Whatever they send; the next line tells how many were left out."""
+    at_once = 5
+    monkeypatch.setattr(audit_log, "STRANGERS_AT_ONCE", float(at_once))
+    file, now = tmp_path / "audit.log", [0.0]
+    stranger = SWAP._replace(caller=Caller("10.0.0.9", frozenset()))
+
+    async def story():
+        log = AuditLog(file, clock=lambda: now[0])
+
+        async def written(count):
+            before = file.read_bytes().count(b"\n")
+            for _ in range(count):
+                await log.answered(stranger, 401)
+            return file.read_bytes().count(b"\n") - before
+
+        assert await written(at_once + 20) == at_once
+        now[0] += 3.0
+        assert await written(20) == 3 * STRANGERS_PER_SECOND
+        assert json.loads(file.read_text().splitlines()[at_once])["left_out"] == 20
+        now[0] += 100.0 * at_once
+        assert await written(2 * at_once) == at_once
+        await log.answered(SWAP, 200)  # who is known is never left out
+        assert json.loads(file.read_text().splitlines()[-1])["principal"] == "oscar"
 
     asyncio.run(story())
 

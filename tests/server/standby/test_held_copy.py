@@ -13,7 +13,7 @@ from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Register, View
 from pleach.server.standby import held_copy
 from pleach.server.standby.held_copy import CopyPlace, HeldCopy
-from pleach.server.standby.messages import FillEnd
+from pleach.server.standby.messages import FillEnd, FillRefused, FillTaken
 from pleach.server.standby.replica_writer import Settled, Stored
 
 RECORD = StoreRecord(Position(1, 1), Position(1, 2), b"")
@@ -80,6 +80,17 @@ def test_where_nothing_comes_nothing_stays(tmp_path, made):
         assert not held.place.data.exists()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_what_is_for_a_primary_leads_to_nothing_at_a_copy(tmp_path, made, number):
+    """It was the primary before: a machine that it filled then answers late."""
+    held, told = told_by(tmp_path, View("b", 2, ("p#1", "m#1"), ("w#1",)))
+    before = held.member.register, held.member.position
+    for message in (FillTaken("b", number, 5, 1), FillRefused("b", number, 5, "the disk is full")):
+        held.received("w#1", message)
+    assert (held.member.register, held.member.position) == before
+    assert not [*told, *made]
 
 
 # Reading no faster than the disk writes --------------------------------------------------------------------------

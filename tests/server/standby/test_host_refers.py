@@ -5,17 +5,21 @@ import time
 
 import pytest
 
-from pleach.core.standby.member import StandbyConfig
+from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import Alive, ViewInstalled
 from pleach.core.standby.positions import Position
-from pleach.core.standby.views import View
+from pleach.core.standby.views import Register, View
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.enquiry import Whereabouts
 from pleach.server.links import Port
+from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
 from pleach.server.standby.broker_files import files_of
 from pleach.server.standby.host import StandbyHost
 from pleach.server.standby.links import MemberLinks, ProcessId
+from pleach.server.standby.primary_seat import PrimarySeat
+from pleach.server.standby.registers import RegisterFile
+from pleach.server.storage.store import Store
 
 AFTER = 1.0
 X_AT, B_AT = "127.0.0.1:7101", "127.0.0.1:7102"
@@ -83,5 +87,29 @@ def test_a_vote_alone_tells_nothing_of_where_its_broker_is_by_now(tmp_path):
 def test_where_nobody_is_heard_nothing_is_told(tmp_path):
     async def story():
         assert host_in(tmp_path).refer("z", Port.CLIENTS) is None
+
+    asyncio.run(story())
+
+
+def test_a_broker_with_copies_tells_what_its_machine_knows(tmp_path):
+    async def story():
+        host = host_in(tmp_path / "h", "x")
+        register = Register(View("b", 1, ("h#1", "z#1")))
+        seat = PrimarySeat(
+            StandbyMember("h#1", "b", StandbyConfig(AFTER), register=register),
+            RegisterFile(tmp_path / "register"),
+            host.links,
+            files=lambda: files_of(BrokerSettings("b")),
+            on_deposed=lambda _: None,
+            on_failed=lambda _: None,
+            host=host,
+        )
+        with Store.open(tmp_path / "b", "b", epoch=1) as store:
+            seat.opened(store)
+            node = BrokerNode(BrokerSettings("b"), store, 1, clock=lambda: 0.0, on_end=lambda *_: None, seat=seat)
+            assert node.directory.whereabouts("x", Port.CLIENTS) == Whereabouts(0, is_there=True, address=X_AT)
+            assert node.directory.whereabouts("y", Port.CLIENTS) is None
+            seat.end()
+            node.committer.close()
 
     asyncio.run(story())

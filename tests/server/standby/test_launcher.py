@@ -245,6 +245,26 @@ def test_where_no_process_can_be_started_it_is_tried_again(tmp_path, monkeypatch
     with_machine(tmp_path, story)
 
 
+def test_a_broker_has_no_process_id_while_its_process_is_being_started(tmp_path, monkeypatch):
+    """Its host speaks for it as long as it has none, or always the same."""
+    may_start = asyncio.Event()
+
+    async def loaded():
+        await may_start.wait()
+        return Loaded()
+
+    monkeypatch.setattr(launcher, "_loaded", loaded)
+
+    async def story(machine):
+        machine.launch()
+        await asyncio.sleep(0)
+        assert machine.launcher.running == {"x": 0}
+        may_start.set()
+        await until(lambda: machine.launcher.running == {"x": 7})
+
+    with_machine(tmp_path, story)
+
+
 @pytest.mark.parametrize("written", [None, "", "seven", "0", "-1", "1", "own"])
 def test_nothing_is_signalled_where_a_pid_file_names_no_process_of_the_broker(tmp_path, monkeypatch, written):
     """0 is this process and all that were started with it, -1 is every process that this user has."""

@@ -335,6 +335,25 @@ def test_a_pause_of_reading_is_no_silence_and_loses_nothing():
     run(story)
 
 
+def test_a_machine_counts_as_not_read_from_while_any_of_its_processes_is_not():
+    async def story():
+        async with parties() as start:
+            host, x = await start("c", "c#1", "b", "x"), await start("x", "c#1", "x")
+            d = await start("d", "d#1", "b", "x")
+            assert not d.links.is_paused("c#1")  # where nobody is connected, nobody is made to wait
+            host.send("b", d, Alive("b", 1))
+            await until(lambda: d.inbox.messages)
+            assert not d.links.is_paused("c#1")
+            d.links.pause_reading("c#1", "b")
+            x.send("x", d, Alive("x", 1))
+            await until(lambda: len(d.links.connected) == 2)
+            assert d.links.is_paused("c#1")
+            d.links.resume_reading("c#1", "b")
+            assert not d.links.is_paused("c#1")
+
+    run(story)
+
+
 def test_a_message_of_the_core_is_read_as_the_core_writes_it():
     assert links_module.decode_between(encode_standby(record(3))) == record(3)
 

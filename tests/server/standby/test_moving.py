@@ -1,11 +1,17 @@
 """A planned move, phase by phase, without sockets."""
 
+import asyncio
+import json
+from http import HTTPStatus
+
 from pleach.core.standby.composition import Candidate
 from pleach.core.standby.effects import ToMember
 from pleach.core.standby.member import StandbyConfig, StandbyMember
 from pleach.core.standby.messages import TakeOver
 from pleach.core.standby.positions import Position
 from pleach.core.standby.views import Register, View
+from pleach.server.http.broker_moves import BrokerMovePages
+from pleach.server.http.page import HttpRequest
 from pleach.server.standby.moving import (
     AGAIN_SECONDS,
     PATIENCE_SECONDS,
@@ -84,3 +90,12 @@ def test_it_goes_to_its_copy_unless_that_is_silent():
     member.heard["m#1"] = 12.0
     assert best_heir(usual, member, 12.0) == THERE
     assert best_heir(usual, member, 20.0) == OTHERS[0]  # nobody answers
+
+
+def test_a_broker_without_standbys_moves_nowhere_and_says_what_it_lacks():
+    (move,) = BrokerMovePages("b", None).routes
+    page = asyncio.run(move.handler(HttpRequest("POST", move.path, b'{"to": "m"}')))
+    told = json.loads(page.body)
+    assert page.status is HTTPStatus.CONFLICT
+    assert told["error"] == "b has no standbys, and moves nowhere"
+    assert "[standby]" in told["remedy"]
