@@ -2,7 +2,8 @@
 
 import pytest
 
-from pleach.core.links.frames import ByeReason, Hello, LinkTerms, Memory
+from pleach.core.links.frames import ByeReason, Data, Hello, LinkTerms, Memory
+from pleach.core.messages import Lock, RequestSwap, encode
 from pleach.server.http.status import status, unready
 from pleach.server.links import Port
 from support.live.timed_node import Wire, in_world, settled
@@ -81,6 +82,34 @@ def test_who_is_no_neighbour_may_have_begun_anew():
         assert not come(world, EPOCH + 1, Memory.DIRECTORY, "z").byes()
 
     in_world(scenario)
+
+
+async def swap_with_former_neighbour(world, begin):
+    """c was met here long ago, has been replaced since, as its neighbours know, and is to be linked by a swap."""
+    node = world.node
+    node.directory.expect("c")
+    node.lost("c", come(world, EPOCH, Memory.DIRECTORY, "c"))
+    node.directory._expected.clear()
+    begin(node, come(world, EPOCH, Memory.DIRECTORY))
+    await settled(node)
+    assert node.broker.operation
+    return come(world, EPOCH + 1, Memory.DIRECTORY, "c").byes()
+
+
+def test_who_was_replaced_elsewhere_may_be_linked_here_again_by_a_swap_that_begins_here():
+    async def scenario(world):
+        begin = lambda node, _: node.operations.request(RequestSwap("1", "b", "a", "c"))  # noqa: E731
+        assert not await swap_with_former_neighbour(world, begin)
+
+    in_world(scenario, neighbours=("a",))
+
+
+def test_and_by_a_swap_that_ends_here():
+    async def scenario(world):
+        lock = Data(1, encode(Lock("1~1", "c", "a", "b", "127.0.0.1:1")))
+        assert not await swap_with_former_neighbour(world, lambda node, wire: node.receive("a", wire, lock))
+
+    in_world(scenario, neighbours=("a",))
 
 
 def test_whoever_answers_with_another_memory_is_refused_too():

@@ -53,7 +53,7 @@ from pleach.core.links.session import (
     Transmit,
     Up,
 )
-from pleach.core.links.upkeep import EndpointState, LinkNote, Upkeep
+from pleach.core.links.upkeep import EndpointState, LinkNote, LinkPhase, Upkeep
 from pleach.core.links.withholding import Withholding
 from pleach.core.messages import (
     OPERATOR,
@@ -371,10 +371,13 @@ class Endpoint:
         ]
 
     def _change_link(self, effect: LinkUp | LinkDown, now: float) -> None:
+        was_closed = self.upkeep.phase(effect.to) is LinkPhase.FORMER
         self.upkeep.note(effect, now)
-        self.admit(effect.to)
+        session = self.admit(effect.to)
         if isinstance(effect, LinkDown):
             return
+        if was_closed and not effect.is_client and session.phase is SessionPhase.DOWN:
+            session.want_again()
         self._batch.dial.append((effect.to, self.upkeep.links[effect.to].address))
         if self.upkeep.has_said_done(effect.to):
             self._batch.hangups.append((effect.to, "the link is wanted again"))

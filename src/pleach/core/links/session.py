@@ -22,6 +22,8 @@ Rule 9: a broker whose memory was put back from an old copy has promised what it
         has received more than it remembers to have numbered, or has its confirmation of more than it remembers to have
         received. It must not go on (`Outdated`): by new payloads under the numbers of former ones it would lose both.
         What it has numbered since it began counts for nothing before its first meeting with that neighbour.
+Rule 10: a link that both sides had closed, and that is asked for again, is one to whoever has the name now.
+        That it lost its state while there was no link is no `PeerReset`, and what was queued since is for it.
 
 The session reads no clock (`now` is a parameter) and knows no sockets; tests simulate crashes, cuts and lost frames.
 """
@@ -120,6 +122,7 @@ class Introduction(msgspec.Struct):
     token: str = ""  # for readers of this session
     terms: LinkTerms = LinkTerms()  # of a broker, for other brokers
     remembered: int | None = None  # the highest sequence given out before this process began; None: the peer was met
+    wanted_from: int | None = None  # the last sequence before a closed link was asked for; None: the peer was met since
     former: int = 0  # said instead of a former epoch of the peer, which another one who has its name may not know
     relay: str = ""  # through which this node has dialled the peer
 
@@ -166,6 +169,10 @@ class Session:
         assert not self.is_met, "the peer goes by the epoch that the node had"
         assert epoch > self.introduction.epoch, "epochs only rise"
         self.introduction.epoch = epoch
+
+    def want_again(self) -> None:
+        """A link that both sides had closed is asked for (rule 10)."""
+        self.introduction.wanted_from = self.last
 
     def configure(self, config: SessionConfig) -> None:
         self._config = config
@@ -307,7 +314,7 @@ class Session:
                 return [*effects, Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)]
             self._drop(hello.received)
         self.phase = SessionPhase.UP
-        self.introduction.remembered = None
+        self.introduction.remembered = self.introduction.wanted_from = None
         self._next_to_send = self.first
         self._in_flight = 0
         return [*effects, Up(), *self._pumped(now)]
@@ -332,6 +339,9 @@ class Session:
         self.received = hello.first - 1
         if not is_known:
             return []
+        if self.introduction.wanted_from is not None:
+            self._drop(self.introduction.wanted_from)
+            return [Transmit(self._hello())]
         self._drop(self.last)
         # The Hello precedes all messages that the reset causes.
         return [Transmit(self._hello()), PeerReset()]

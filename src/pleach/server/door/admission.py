@@ -17,6 +17,8 @@ Rule 6: a neighbour with a data directory does not come back with another one, o
         its name, which would end the first one for good. It is refused, also while the first one is away, unless an
         operator says that the first one is lost: to the newcomer (`replace`), or here (`expect`). What memory it
         had is not on disk here: after a restart, a neighbour that is away counts as one of the newcomer's kind.
+        Who is about to be a neighbour was let in by others, and `replace` need not be said for ever: its memory may
+        be another one than when it was a neighbour here before.
 Rule 7: neighbours agree on the settings of their network (agreement.py).
 Rule 8: whoever comes with an older epoch than that of a broker in memory is told this one, so that it may take a higher
         epoch: its clock was put back. That of a data directory is told to nobody: whoever knows it may be that broker.
@@ -122,6 +124,8 @@ class Admission:
         name, peer, session = self._broker.name, hello.node, self._endpoint.sessions.get(hello.node)
         if session is None or not 0 < session.peer_epoch < hello.epoch or not self._directory.is_awaited(peer):
             return None
+        if peer not in self._broker.router.neighbours:
+            return None  # a link that is being made: its neighbours know it, and this broker knew it long ago
         if hello.terms.memory in (Memory.UNTOLD, Memory.REPLACEMENT):
             return None
         former = self._directory.memory_of(peer)
