@@ -543,7 +543,7 @@ class _Drawing:
 
     def _beside(self, scenario: Scenario) -> Beside:
         components = self._components(scenario.brokers) if Feature.COMPONENTS in self.features else ()
-        moves = self._component_moves() if components and Feature.COMPONENT_MOVES in self.features else ()
+        moves = self._component_moves(components) if components and Feature.COMPONENT_MOVES in self.features else ()
         beside = Beside(components=components, component_moves=moves)
         if Feature.RING not in self.features:
             return beside
@@ -551,15 +551,17 @@ class _Drawing:
         return msgspec.structs.replace(beside, ring_every=every, ring_until=self.over_at)
 
     def _components(self, brokers: Sequence[str]) -> tuple[HostedComponent, ...]:
-        return tuple(
+        """One only where state is damaged: two that get each other's sums would answer each other for ever."""
+        hosted = [
             HostedComponent(id=name, broker=self.stream.choice(brokers), filter=wanted, at=COMPONENT_AT)
             for name, wanted in COMPONENTS.items()
-        )
+        ]
+        return tuple(hosted[:1] if Feature.DAMAGED_STATE in self.features else hosted)
 
-    def _component_moves(self) -> tuple[ComponentMove, ...]:
+    def _component_moves(self, components: Sequence[HostedComponent]) -> tuple[ComponentMove, ...]:
         return tuple(
             ComponentMove(
-                component=self.stream.choice(list(COMPONENTS)),
+                component=self.stream.choice([each.id for each in components]),
                 to=self.stream.choice(self.sketch.named),
                 at=self._during(self.stream.choice(self.bouts)),
                 delay_max=self._delay_max(),
