@@ -93,6 +93,8 @@ def test_a_file_is_no_directory(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        ({"zones": ["east", "w" * 256]}, r"--zones: 'w+'… is longer than 255 bytes"),
+        ({"hosts": ["127.0.0.1", "localhost"]}, r"--host: localhost and 127.0.0.1 are one address.*name it once"),
         ({"count": 1}, r"--brokers: 1 brokers; 2 to 99; .* one alone has nowhere to put a copy"),
         ({"count": BROKERS_MAX + 1}, r"--brokers: 100 brokers"),
         ({"port": 80}, r"--port: 80 leaves no room; 1024 to 65235"),

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pleach.access.identity import why_no_network
 from pleach.errors import FoundingError
 from pleach.net.addresses import PORT_MAX, Address, is_host, is_loopback
+from pleach.server.settings import NAME_BYTES_MAX
 
 BROKERS_MIN = 2  # one alone has nowhere to put a copy
 BROKERS_MAX = 99  # each kind of port has a hundred numbers
 PORT_STEP = 100  # from the ports of clients to those of brokers, and on to those of operators
 PORT_MIN = 1_024
 NOWHERE = ("0.0.0.0", "::")  # noqa: S104 - they are refused
+LOCALHOST, OF_LOCALHOST = "localhost", ("127.0.0.1", "::1")
 SEEDS_MAX = 3
 
 
@@ -87,6 +89,11 @@ def _check(name: str, count: int, hosts: Sequence[str], zones: Sequence[str], po
         raise FoundingError("--brokers", f"{count} brokers", remedy)
     if not PORT_MIN <= port <= PORT_MAX - 3 * PORT_STEP:
         raise FoundingError("--port", f"{port} leaves no room", f"{PORT_MIN} to {PORT_MAX - 3 * PORT_STEP}")
+    _check_hosts(hosts)
+    _check_zones(zones)
+
+
+def _check_hosts(hosts: Sequence[str]) -> None:
     for host, times in Counter(hosts).items():
         if not is_host(host):
             raise FoundingError("--host", f"{host!r} is no host", "write names or numbers, with commas between them")
@@ -94,6 +101,15 @@ def _check(name: str, count: int, hosts: Sequence[str], zones: Sequence[str], po
             raise FoundingError("--host", f"{host} leads nowhere", "write the addresses that others dial")
         if times > 1:
             raise FoundingError("--host", f"{host} is there twice", "name each once: brokers take them in turn")
+    if LOCALHOST in hosts and (same := [host for host in hosts if host in OF_LOCALHOST]):
+        reason = f"{LOCALHOST} and {same[0]} are one address, and brokers of two hosts have the same ports"
+        raise FoundingError("--host", reason, "name it once: its brokers have ports of their own")
+
+
+def _check_zones(zones: Sequence[str]) -> None:
     for zone in zones:
         if not zone.isprintable() or not zone or '"' in zone or "\\" in zone:
             raise FoundingError("--zones", f"{zone!r} is no zone", "write names, with commas between them")
+        if len(zone.encode()) > NAME_BYTES_MAX:
+            reason = f"{zone[:20]!r}… is longer than {NAME_BYTES_MAX} bytes"
+            raise FoundingError("--zones", reason, "write shorter names")

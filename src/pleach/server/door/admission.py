@@ -21,7 +21,7 @@ Rule 6: a neighbour with a data directory does not come back with another one, o
         be another one than when it was a neighbour here before.
 Rule 7: neighbours agree on the settings of their network (agreement.py).
 Rule 8: whoever comes with an older epoch than that of a broker in memory is told this one, so that it may take a higher
-        epoch: its clock was put back. That of a data directory is told to nobody: whoever knows it may be that broker.
+        epoch: its clock was put back. That of a data directory is not told in this way: it does not change.
 """
 
 from __future__ import annotations
