@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pleach.trace import Ordering, Record, RecordKind, Rule, Verdict, VerdictOutcome, attributes_text, judge
-from pleach.trace.online import FORGOTTEN, OnlineOracle
+from pleach.trace.online import FILTERS_SPARE, FORGOTTEN, KEPT_MAX, OnlineOracle
 from support.thorough import FACTOR
 from support.trace.planted_errors import AT_ONE_RECORD, EXACT, Planting
 from support.trace.tiny_network import clean_story
@@ -108,6 +108,43 @@ def test_memory_is_that_of_a_window():
     verdict = oracle.finish()
     assert verdict.outcome is VerdictOutcome.CLEAN
     assert (verdict.counts.published, verdict.counts.deliveries) == (10_000, 10_000)
+
+
+STORM = """
+    {0} d subscribe x | topic = 't1' AND price > {0}
+    {0} d subscribe_ack x
+    {0} p publish p/0/{0} | {{"topic":"t1","price":{0}}}
+    {0} p publish_ack p/0/{0}
+    {0} c deliver p/0/{0}
+    {0}.5 d unsubscribe x
+    {0}.5 d unsubscribe_ack x
+"""
+
+
+def test_filters_that_nobody_wants_any_more_are_forgotten():
+    oracle = OnlineOracle("r", window=10, grace=60)
+    events = range(10, 10 + 20 * FILTERS_SPARE)
+    last = events[-1]
+    late = f"{last + 1} d subscribe x | price > 0\n{last + 2} d deliver p/0/{last}\n{last + 2} d deliver p/0/{last}"
+    *before, wanted, right, again = script(SUBSCRIBED + "".join(map(STORM.format, events)) + late)
+    assert not [found for record in before for found in oracle.observe(record)]
+    assert len(oracle._candidates) < 2 * FILTERS_SPARE
+    assert len(oracle._candidates._answers) < 10
+    assert len(oracle._clients._owing) < 10
+    assert not oracle.observe(wanted) + oracle.observe(right), "a filter that is newer than the event counts"
+    assert [found.rule for found in oracle.observe(again)] == [Rule.DUPLICATE]
+
+
+def test_breaches_of_an_order_that_is_not_promised_leave_room_for_violations():
+    oracle = OnlineOracle("r", Ordering.NONE, window=1e6, grace=1e6)
+    numbers = range(KEPT_MAX + 2, 0, -1)
+    events = "".join(f'\n{3} p publish p/0/{n} | {{"topic":"t1"}}' for n in sorted(numbers))
+    deliveries = "".join(f"\n{4} c deliver p/0/{n}" for n in numbers)
+    for record in script(SUBSCRIBED + events + deliveries + f"\n5 c deliver p/0/{numbers[0]}\n6 - drain"):
+        oracle.observe(record)
+    verdict = oracle.finish()
+    assert (len(verdict.tolerated), verdict.count(Rule.DUPLICATE)) == (KEPT_MAX, 1)
+    assert verdict.outcome is VerdictOutcome.VIOLATED
 
 
 def test_a_trace_that_cannot_be_judged_is_unusable_from_then_on():

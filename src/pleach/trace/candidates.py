@@ -44,6 +44,7 @@ class Candidates:
         self._enter(text, _parsed(text))
         self._texts.add(text)
         self._known.clear()
+        self._answers.clear()
         return True
 
     def matching(self, attributes: str) -> frozenset[str]:

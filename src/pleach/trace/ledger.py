@@ -124,6 +124,11 @@ class ClientStates:
     def __len__(self) -> int:
         return len(self._clients)
 
+    @property
+    def open_filters(self) -> set[str]:
+        """Of subscriptions that may get events."""
+        return {text for client in self._clients.values() for text in client.open}
+
     def client(self, name: str) -> ClientHistory:
         found = self._clients.get(name)
         if found is None:
@@ -179,7 +184,10 @@ class ClientStates:
             return False
         taken = stretches[-1]
         taken.ended = index
-        self._owing[taken.filter].pop(taken, None)
+        owing = self._owing[taken.filter]
+        owing.pop(taken, None)
+        if not owing:
+            del self._owing[taken.filter]
         return True
 
     def end(self, index: int, record: Record) -> bool:

@@ -8,8 +8,8 @@ Rule 1: on a trace in which nothing comes later than `window` seconds after it w
 Rule 2: an event that comes after it was forgotten is spurious, with that reason: it was lost before, or comes again.
 Rule 3: an event that the network has not accepted is remembered as long as its publisher waits for the answer.
 
-What is remembered is what the last `window` seconds brought, what somebody waits for, and a few marks for each pair of
-a client and a publisher. Violations are counted; the first of them are kept.
+What is remembered is what the last `window` seconds brought, what somebody waits for, filters of open subscriptions,
+and a few marks for each pair of a client and a publisher. Violations are counted; the first of them are kept.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from msgspec.structs import replace
 
 from pleach.core.events.event import EventId
 from pleach.errors import InvalidInputError
+from pleach.trace.candidates import Candidates
 from pleach.trace.first_pass import FirstPass, OrderCheck, note
 from pleach.trace.ledger import NEVER, Mark, PublishedEvent
 from pleach.trace.oracle import NO_PAST, OraclePass
 from pleach.trace.records import Record, RecordKind
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
 
-KEPT_MAX = 1_000  # violations
+KEPT_MAX = 1_000  # violations, and as many breaches of an order that is not promised
+FILTERS_SPARE = 100  # that nobody wants any more, and that are not forgotten yet
 SWEEPS_PER_WINDOW = 10
 FORGOTTEN = "it was forgotten: accepted long ago, and lost, or delivered to everybody that it was owed to"
 
@@ -65,7 +67,7 @@ class OnlineOracle(OraclePass):
         self._index = -1
         self._now = -math.inf
         self._sweep_at = -math.inf
-        self._kept: list[Violation] = []
+        self._kept: dict[bool, list[Violation]] = {False: [], True: []}  # by whether they are tolerated
         self._count: Counter[Rule] = Counter()
         self._tally: Counter[str] = Counter()  # records by kind
         self._forgotten: dict[str, Mark] = {}  # the highest event of each publisher that was forgotten
@@ -131,6 +133,13 @@ class OnlineOracle(OraclePass):
             else:
                 left.append(publication)
         self._attempts = left
+        self._forget_filters()
+
+    def _forget_filters(self) -> None:
+        """Only open subscriptions are asked for; what was published before is matched again when it comes."""
+        wanted = self._clients.open_filters
+        if len(self._candidates) > len(wanted) + FILTERS_SPARE:
+            self._candidates = Candidates(wanted)
 
     def _is_over(self, publication: PublishedEvent) -> bool:
         if publication.failed:
@@ -155,7 +164,10 @@ class OnlineOracle(OraclePass):
             return []
         shown, self._found = self._found, []
         self._count.update(violation.rule for violation in shown)
-        self._kept += shown[: KEPT_MAX - len(self._kept)]
+        for violation in shown:
+            kept = self._kept[violation.rule in self._ordering.tolerates]
+            if len(kept) < KEPT_MAX:
+                kept.append(violation)
         return shown
 
     def standing(self) -> Standing:
@@ -180,7 +192,7 @@ class OnlineOracle(OraclePass):
             for publication in self._attempts:
                 self._find_lost(publication)
         self._shown()
-        self._found = self._kept
+        self._found = [*self._kept[False], *self._kept[True]]
         return self.verdict(self._index + 1)
 
     def _counts(self, records: int) -> Counts:
