@@ -51,6 +51,10 @@ def test_a_tenth_of_little_is_noise():
     assert not growing(minutes(latency_p50=[0.001 + 0.0005 * n for n in range(40)]))
 
 
+def test_what_was_nothing_at_first_may_grow():
+    assert growing(minutes(latency_p50=[0.0] * 10 + [5.0] * 30)) == {"latency p50 (ms)"}
+
+
 def test_the_first_minutes_and_the_last_ones_are_compared_not_the_peak_between():
     assert not growing(minutes(disk_bytes=[90_000_000] * 15 + [900_000_000] * 10 + [90_000_000] * 15))
 
@@ -102,8 +106,23 @@ async def check_usage(machine):
 
 def test_bugs_in_logs_are_told_once(tmp_path):
     machine = LiveMachine("m", tmp_path / "m")
-    reader = LogReader()
-    assert reader.bugs({"m": machine}) == []
+    reader = LogReader(tmp_path)
+    assert reader.bugs() == []
     machine.log.write_text("all is well\nCRITICAL a bug ends this process: x\n")
-    assert reader.bugs({"m": machine}) == ["m: CRITICAL a bug ends this process: x"]
-    assert reader.bugs({"m": machine}) == []
+    assert reader.bugs() == ["m: CRITICAL a bug ends this process: x"]
+    assert reader.bugs() == []
+
+
+def test_a_bug_of_a_machine_that_was_destroyed_since_is_told(tmp_path):
+    machine = LiveMachine("m", tmp_path / "m")
+    machine.log.write_text("Traceback (most recent call last):\n")
+    asyncio.run(machine.destroy())
+    assert LogReader(tmp_path).bugs() == ["m: Traceback (most recent call last):"]
+
+
+def test_a_line_that_is_just_being_written_is_read_when_it_is_complete(tmp_path):
+    reader, log = LogReader(tmp_path), tmp_path / "m.log"
+    log.write_text("well\nTraceback (most rec")
+    assert reader.bugs() == []
+    log.write_text("well\nTraceback (most recent call last):\n")
+    assert reader.bugs() == ["m: Traceback (most recent call last):"]

@@ -146,7 +146,7 @@ class SoakRun:
         self._components = SoakComponents(network, topics, self._wrong)
         self._progress = Progress()
         self._began_at = math.inf
-        self._logs = LogReader()
+        self._logs = LogReader(files.machines)
 
     @property
     def now(self) -> float:
@@ -308,7 +308,7 @@ class SoakRun:
     async def _minute(self) -> None:
         machines = self._network.machines
         used = await asyncio.to_thread(usage, list(machines.values()))
-        standing, latency = self._witness.standing(), self._witness.latency
+        standing, latency = self._witness.standing(self.now), self._witness.latency
         flow = Flow(
             published=standing.published,
             deliveries=standing.deliveries,
@@ -322,7 +322,7 @@ class SoakRun:
         own, brokers = memory_of(os.getpid()), len(self._network.members)
         self._tell(Minute(at=self.now, flow=flow, used=used, brokers=brokers, own_memory_bytes=own))
         latency.clear()
-        for bug in self._logs.bugs(machines):
+        for bug in self._logs.bugs():
             self._wrong(bug)
         for ended in self._ended_by_themselves():
             self._wrong(ended)
@@ -346,6 +346,7 @@ class Witness:
         self._folder = files.violations
         self._wrong = wrong
         self._explained: Counter[Rule] = Counter()
+        self._is_blind = False
         self.records = 0
         self.latency = LatencyMeter()
 
@@ -358,7 +359,9 @@ class Witness:
     def fault(self, now: float, node: Node, detail: str) -> None:
         self._recorder.add(RecordKind.FAULT, at=now, node=node, detail=detail)
 
-    def standing(self) -> Standing:
+    def standing(self, now: float) -> Standing:
+        """Also where nothing has happened for long: what is overdue is lost by now."""
+        self._recorder.add(RecordKind.STATE, at=now, node=NETWORK, detail="a look")
         return self._oracle.standing()
 
     @property
@@ -370,6 +373,9 @@ class Witness:
         self._recent.append(record)
         for violation in self._oracle.observe(record):
             self._report(violation)
+        if self._oracle.unusable and not self._is_blind:
+            self._is_blind = True
+            self._wrong(f"nothing is judged from here on: {self._oracle.unusable}")
         if record.kind == RecordKind.DELIVER:
             published_at = self._oracle.published_at(record.event)
             if published_at is not None:

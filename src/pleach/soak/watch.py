@@ -8,13 +8,13 @@ by more than noise.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from pleach.core.messages import Node
 from pleach.harness.live_machine import LiveMachine
 from pleach.soak.log import Minute, Usage
 
@@ -62,20 +62,26 @@ def _disk_of(folder: Path) -> int:
 
 
 class LogReader:
-    """What is new in the logs of machines since it looked last, as far as it tells of bugs."""
+    """What is new in the logs of machines since it looked last, as far as it tells of bugs.
 
-    def __init__(self) -> None:
+    `folder`: of the machines. The log of one that was destroyed lies there still.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._offsets: dict[Path, int] = {}
 
-    def bugs(self, machines: Mapping[Node, LiveMachine]) -> list[str]:
-        return [f"{name}: {line}" for name, machine in sorted(machines.items()) for line in self._new(machine.log)]
+    def bugs(self) -> list[str]:
+        return [f"{path.stem}: {line}" for path in sorted(self._folder.glob("*.log")) for line in self._new(path)]
 
     def _new(self, path: Path) -> list[str]:
+        """Of lines that are complete."""
         with contextlib.suppress(OSError), path.open("rb") as file:
-            file.seek(self._offsets.get(path, 0))
-            text = file.read()
-            self._offsets[path] = file.tell()
-            return [line for line in text.decode(errors="replace").splitlines() if any(bug in line for bug in BUGS)]
+            offset = self._offsets.get(path, 0)
+            file.seek(offset)
+            whole, end, _ = file.read().rpartition(b"\n")
+            self._offsets[path] = offset + len(whole) + len(end)
+            return [line for line in whole.decode(errors="replace").splitlines() if any(bug in line for bug in BUGS)]
         return []
 
 
@@ -92,7 +98,9 @@ class Growth(NamedTuple):
 
     @property
     def share(self) -> float:
-        return self.last / self.first - 1.0 if self.first else 0.0
+        if self.first:
+            return self.last / self.first - 1.0
+        return math.inf if self.last else 0.0
 
     @property
     def is_growing(self) -> bool:

@@ -71,11 +71,11 @@ class OnlineOracle(OraclePass):
         self._count: Counter[Rule] = Counter()
         self._tally: Counter[str] = Counter()  # records by kind
         self._forgotten: dict[str, Mark] = {}  # the highest event of each publisher that was forgotten
-        self._unusable = ""
+        self.unusable = ""  # why nothing is judged any more
 
     def observe(self, record: Record) -> list[Violation]:
         """Judge one record more; returns what it shows. Never raises on account of the trace."""
-        if self._unusable:
+        if self.unusable:
             return []
         self._index += 1
         try:
@@ -83,7 +83,7 @@ class OnlineOracle(OraclePass):
             self._note(record)
             self.read(self._index, record)
         except InvalidInputError as error:
-            self._unusable = str(error)
+            self.unusable = str(error)
         self._now = record.at
         if self._now >= self._sweep_at:
             self._sweep()
@@ -179,14 +179,14 @@ class OnlineOracle(OraclePass):
             waiting=len(waiting),
             oldest=max((self._now - publication.accepted_at for publication in waiting), default=0.0),
             remembered=len(self._attempts),
-            unusable=self._unusable,
+            unusable=self.unusable,
         )
 
     def finish(self) -> Verdict:
         """The verdict after the last record."""
-        if self._unusable:
+        if self.unusable:
             counts = Counts(records=self._index + 1)
-            return Verdict(self._known.run, self._ordering, unusable=self._unusable, counts=counts)
+            return Verdict(self._known.run, self._ordering, unusable=self.unusable, counts=counts)
         self._known.final_drain = self._drains[-1] if self._drains else -1
         if self._drains:
             for publication in self._attempts:
