@@ -127,9 +127,10 @@ async def apply_plan(
             carried = carry_out(operation, directory, detach_absent=detach_absent, seconds_max=seconds_max)
             tasks.add(asyncio.create_task(carried))
         ended, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        errors = [task.exception() for task in ended]  # of each: else one is taken for a bug that nobody has seen
+        if any(isinstance(error, DeniedError) for error in errors):
+            await asyncio.gather(*tasks, return_exceptions=True)
         for task in ended:
-            if isinstance(task.exception(), DeniedError) and tasks:
-                await asyncio.wait(tasks)
             _tell(run, task.result())
             watch.ended(task.result())
     return run.outcome()

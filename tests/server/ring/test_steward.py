@@ -1,6 +1,9 @@
 """The steward's judgement: what the ring wants, when it is known, and the way there, one link at a time."""
 
+import asyncio
+import gc
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,7 +15,15 @@ from pleach.core.ring.keys import Circle
 from pleach.core.ring.reference_tree import arcs_of, parents_of, positions_of, reference_tree
 from pleach.operate.ring_seats import RingSeat, ring_wish, wanted_tree
 from pleach.operate.survey import BrokerStatus, LeavingStatus, NeighbourStatus, Survey
-from pleach.server.ring.steward import is_kept, is_unsettled, next_exchanges, wanted_in
+from pleach.server.ring.steward import (
+    REFUSED_SECONDS_MAX,
+    Sight,
+    Steward,
+    is_kept,
+    is_unsettled,
+    next_exchanges,
+    wanted_in,
+)
 
 CIRCLE = Circle(32)
 TREE = reference_tree(CIRCLE)
@@ -173,3 +184,41 @@ def _with(found, name, **values):
     status = found.found[name]
     fields = {field: getattr(status, field) for field in status.__struct_fields__}
     return Survey({**found.found, name: BrokerStatus(**{**fields, **values})}, found.admin)
+
+
+def test_a_broker_that_lets_the_steward_do_nothing_is_a_refusal_and_no_bug():
+    names = [f"broker-{number}" for number in range(60)]
+    around, tree = seats(names), random_tree(names, 5)
+    found = seen(tree, around)
+    plan = next_exchanges(tree, ring_wish(around), found)
+
+    unseen = []
+
+    async def denied():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context["message"]))
+        async with await asyncio.start_server(_forbid, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            found.admin.update(dict.fromkeys(found.admin, f"127.0.0.1:{port}"))
+            steward = Steward(NAMES[0], SimpleNamespace(), SimpleNamespace())
+            sight = await steward._carry_out(plan, found)
+            gc.collect()
+            return sight, steward._refusals
+
+    assert len(plan.steps) > 1
+    assert asyncio.run(denied()) == (Sight.REFUSED, 1)
+    assert unseen == [], "each would end the process"
+
+
+@pytest.mark.parametrize("refusals", [5, 2_000])
+def test_after_many_refusals_it_waits_as_after_some(refusals):
+    steward = Steward(NAMES[0], SimpleNamespace(), SimpleNamespace())
+    steward.sight, steward._refusals = Sight.REFUSED, refusals
+    assert steward._pause() == REFUSED_SECONDS_MAX
+
+
+async def _forbid(reader, writer):
+    await reader.readuntil(b"\r\n\r\n")
+    body = b'{"error": "it may not"}'
+    writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(body), body))
+    await writer.drain()
+    writer.close()

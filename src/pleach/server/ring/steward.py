@@ -27,7 +27,7 @@ from pleach.core.overlay.choice import AT_ONCE, AUTO, planned_exchange
 from pleach.core.overlay.plans import Plan, Step, Topology
 from pleach.core.overlay.plans.transform import exchanges_at_once
 from pleach.core.ring.chord import RingPhase
-from pleach.errors import InvalidInputError, SurveyError
+from pleach.errors import DeniedError, InvalidInputError, SurveyError
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.ring_seats import RingSeat, RingWish, WantedTree, ring_wish, wanted_tree
 from pleach.operate.survey import Survey, survey
@@ -37,6 +37,7 @@ from pleach.server.ring.driver import RingDriver
 LOOK_SECONDS: Final = 1.0
 BROKERS_PER_SECOND: Final = 20.0  # asked, at most, where there is nothing to do
 REFUSED_SECONDS_MAX: Final = 16.0
+DOUBLED_MAX: Final = 10  # times, which is longer than that already
 STEP_SECONDS_MAX: Final = 60.0
 AT_ONCE_MAX: Final = 32  # exchanges
 
@@ -82,16 +83,16 @@ class Steward:
             case Sight.CHANGED:
                 return 0.0
             case Sight.REFUSED:
-                return min(REFUSED_SECONDS_MAX, LOOK_SECONDS * 2.0**self._refusals)
+                return min(REFUSED_SECONDS_MAX, LOOK_SECONDS * 2.0 ** min(self._refusals, DOUBLED_MAX))
             case Sight.NOT_MINE | Sight.UNCERTAIN | Sight.MOVING | Sight.RIGHT:
                 return max(LOOK_SECONDS, self._brokers / BROKERS_PER_SECOND)
 
     async def _look(self) -> Sight:
-        found = await survey([self._directory.places.admin], "/glance")
-        self._brokers = len(found.found)
         try:
+            found = await survey([self._directory.places.admin], "/glance")
+            self._brokers = len(found.found)
             tree = found.topology()
-        except (SurveyError, InvalidInputError):
+        except (SurveyError, InvalidInputError, DeniedError):
             return Sight.UNCERTAIN
         wish = ring_wish(seats_in(found))
         if wish.root != self._name or is_unsettled(found):
@@ -103,16 +104,22 @@ class Steward:
         return await self._carry_out(plan, found) if is_kept(before, tree) else Sight.MOVING
 
     async def _carry_out(self, plan: Plan, found: Survey) -> Sight:
-        outcome = await apply_plan(plan, Directory.of(found), seconds_max=STEP_SECONDS_MAX)
+        try:
+            outcome = await apply_plan(plan, Directory.of(found), seconds_max=STEP_SECONDS_MAX)
+        except DeniedError as error:
+            return self._refused(str(error))
         self._seen = outcome.reached
         if not outcome.complete:
-            self._refusals += 1
-            log.info("not woven, to be tried again: %s", "; ".join(map(str, outcome.unfinished)))
-            return Sight.REFUSED
+            return self._refused("; ".join(map(str, outcome.unfinished)))
         self._refusals = 0
         self.exchanged += len(plan.result.links) - len({*plan.start.links} & {*plan.result.links})
         log.info("woven: %s", outcome.plan.result)
         return Sight.CHANGED
+
+    def _refused(self, why: str) -> Sight:
+        self._refusals += 1
+        log.info("not woven, to be tried again: %s", why)
+        return Sight.REFUSED
 
 
 def seats_in(found: Survey) -> dict[Node, RingSeat]:
