@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from pleach.core.links.frames import Bye, ByeReason, Hello, LinkTerms, Memory
-from pleach.server import opening
+from pleach.server import location_reports, opening
 from pleach.server.links import Port
 from pleach.server.node import PUT_BACK_SECONDS_MAX
+from pleach.server.relay.settings import RelaySettings
 from support.live.daemons import Running
 from support.live.timed_node import Wire, in_world, settled
 from support.live.tiny_broker import until
@@ -105,3 +106,29 @@ def test_an_epoch_that_no_clock_explains_is_not_believed(beyond):
         assert fenced_at(world, told)[0] == (1 if beyond else told + 1)
 
     in_world(scenario, neighbours=("a",))
+
+
+def test_where_a_broker_is_whose_clock_was_put_back_is_believed(tmp_path, monkeypatch):
+    """It restarts at another port; what it told before the clock was put back counts no more."""
+
+    async def scenario():
+        running, relay = Running(tmp_path), {"relay": RelaySettings(), **IN_MEMORY}
+        await running.start("b", neighbours=("a",), **relay)
+        peers = {"b": running.ready["b"].peer}
+        await running.start("a", peers=peers, **relay)
+        try:
+            known = running.node("b").directory.known
+            await until(lambda: "a" in known.brokers)
+            before = known.brokers["a"]
+            await running.stop("a")
+            del running.ready["a"]
+            monkeypatch.setattr(opening, "time", SimpleNamespace(time_ns=lambda: time.time_ns() - HOUR))
+            monkeypatch.setattr(location_reports, "time", SimpleNamespace(time_ns=lambda: time.time_ns() - HOUR))
+            await running.start("a", peers=peers, **relay)
+            await both_up(running)
+            assert running.ready["a"].peer != before.peer
+            await until(lambda: known.brokers["a"].peer == running.ready["a"].peer)
+        finally:
+            await running.stop_all()
+
+    asyncio.run(scenario())

@@ -43,6 +43,9 @@ class LocationReports(Feature):
         self._known = parts.directory.known
         self._settings = parts.settings
         self._since = time.time_ns()
+        self._epoch = (
+            0  # the highest that neighbours go by: in memory, and with a clock that was put back, above its own
+        )
         self._told: dict[Node, Told] = {}
         self._report = NOTHING  # all that is known
         self._revision = -1  # of what `_report` says of others
@@ -76,7 +79,10 @@ class LocationReports(Feature):
     def _own_location(self) -> BrokerLocation:
         view, places = self._directory.view, self._directory.places
         machine, hosts = (view.primary, view.addresses) if view is not None else ("", {})
-        term = (self._endpoint.epoch, self._directory.view_number, self._since)
+        sessions = self._endpoint.sessions
+        taken = (sessions[peer].introduction.epoch for peer in self._broker.router.neighbours if peer in sessions)
+        self._epoch = max(self._epoch, self._endpoint.epoch, *taken)
+        term = (self._epoch, self._directory.view_number, self._since)
         return BrokerLocation(*term, places.client, places.peer, places.admin, machine, dict(hosts))
 
     def _tell(self, peer: Node, now: float) -> None:
