@@ -7,10 +7,16 @@ import sys
 import pytest
 from msgspec.structs import replace
 
+from pleach.errors import ClientError
+from pleach.harness.live_clients import LiveClients
 from pleach.harness.live_machine import LiveMachine
+from pleach.server.bugs import watched
+from pleach.soak import actions
+from pleach.soak.actions import busy_with
 from pleach.soak.latency import LatencyMeter
 from pleach.soak.log import Flow, Minute, Usage
-from pleach.soak.watch import LogReader, growths, memory_of, usage
+from pleach.soak.settings import SoakSettings, scenario_of
+from pleach.soak.watch import LogReader, ended_by_themselves, growths, memory_of, tell_of_bugs, usage
 
 FLOW = Flow(published=0, deliveries=0, waiting=0, oldest=0.0, remembered=0, found={}, latency_p50=0.01, latency_p99=0.1)
 USED = Usage(machines=9, processes=10, memory_bytes=500_000_000, files=300, disk_bytes=90_000_000)
@@ -102,6 +108,41 @@ async def check_usage(machine):
     finally:
         await machine.kill_all()
     assert usage([machine]).processes == 0
+
+
+@pytest.mark.live
+def test_a_process_that_ends_is_told_whatever_is_done_to_other_machines(tmp_path):
+    asyncio.run(check_ended({name: LiveMachine(name, tmp_path / name) for name in "ab"}))
+
+
+async def check_ended(machines):
+    assert [*ended_by_themselves(machines, ())] == [], "they have not started yet"
+    await machines["a"].start([sys.executable, "-c", "print('here'); raise SystemExit(3)"], {})
+    assert await machines["a"].ended() == 3
+    homes = {"c": "a"}
+    for under_way in ([], [actions.Settle()], [actions.Upgrade(machine="b"), actions.Kill(broker="b", seconds=1.0)]):
+        (told,) = ended_by_themselves(machines, busy_with(under_way, homes))
+        assert "the process of a has ended with 3" in told
+    for under_way in (actions.PowerCut(machine="a", seconds=1.0), actions.Leave(broker="c")):
+        assert [*ended_by_themselves(machines, busy_with([under_way], homes))] == []
+
+
+def test_what_nobody_catches_in_the_soak_itself_is_told():
+    told = []
+
+    async def fails(error):
+        raise error
+
+    async def scenario():
+        tell_of_bugs(asyncio.get_running_loop(), told.append)
+        clients = LiveClients(scenario_of(SoakSettings()), None, lambda _client, _seen: None)
+        requests = [clients._request(fails(error)) for error in (KeyError("x"), ClientError("refused"))]
+        await asyncio.wait([*requests, watched(fails(ConnectionResetError()))])
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    (what,) = told
+    assert what.endswith("KeyError: 'x'")
 
 
 def test_bugs_in_logs_are_told_once(tmp_path):

@@ -49,5 +49,10 @@ def test_that_a_publication_failed_may_be_known_only_later():
     assert audit.missing() == ""
 
 
+def test_what_had_failed_and_is_summed_is_told():
+    (reason,) = heard((1, 1), (2, 2), published=2, failed=(2,))
+    assert "event p/0/2 was summed, and its publication had failed" in reason
+
+
 def test_what_is_missing_at_the_end_is_told():
     assert heard((1, 1), published=4) == ["component k: 3 events were not summed, the first of them 2"]

@@ -7,7 +7,7 @@ scenarios, where that has words for it, so that a simulator can do the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, get_args
 
 import msgspec
@@ -224,6 +224,12 @@ def touches(action: Action) -> frozenset[Node]:
             return frozenset(nodes)
         case _:
             return frozenset()
+
+
+def busy_with(under_way: Iterable[Action], homes: Mapping[Node, Node]) -> frozenset[Node]:
+    """Machines and brokers of actions that are under way, and the machines of these brokers."""
+    named = frozenset[Node]().union(*map(touches, under_way))
+    return named | {homes.get(name, name) for name in named}
 
 
 def told(action: Action) -> str:

@@ -1,7 +1,7 @@
 """How each action is done to real processes, and undone.
 
-An action ends with an outcome: `done`, or why the network refused it, which is no fault. That nothing was lost is for
-the judge to say, and that the network becomes whole again for `Settle`.
+An action ends with an outcome: `done`, why the network refused it, which is no fault, or that a process failed, which
+is one. That nothing was lost is for the judge to say, and that the network becomes whole again for `Settle`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import product
 from typing import assert_never
 
 from pleach.core.messages import Node
-from pleach.errors import PleachError
+from pleach.errors import LiveError, PleachError
 from pleach.harness.live_clients import LiveClients
 from pleach.harness.network import LiveNetwork
 from pleach.harness.switch import Link
@@ -28,7 +28,7 @@ from pleach.soak.actions import Action
 from pleach.soak.load import SoakLoad
 from pleach.soak.whole import until_whole
 
-DONE = "done"
+DONE, FAILED = "done", "failed"
 MOVE_SECONDS_MAX = 60.0
 COVERED_SECONDS_MAX = 60.0
 WHOLE_SECONDS_MAX = 240.0
@@ -57,6 +57,8 @@ class Actors:
         """To its end; returns the outcome."""
         try:
             return await self._carried_out(action)
+        except LiveError as error:
+            return f"{FAILED}: {error}"
         except (PleachError, TimeoutError, OSError) as error:
             return f"refused: {type(error).__name__}: {error}"
 

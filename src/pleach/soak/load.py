@@ -16,6 +16,7 @@ from pleach.core.messages import Node
 from pleach.harness.live_clients import LiveClients
 from pleach.scenario.clients import PlannedEvent, Replies, draw_attributes
 from pleach.scenario.model import PublishLoad, Scenario, ScenarioClient
+from pleach.server.bugs import watched
 
 TURN_SECONDS = 0.02
 UNANSWERED_MAX = 200  # publications of one client; then it waits, as applications do
@@ -33,9 +34,7 @@ class SoakLoad:
 
     def start(self) -> None:
         self._is_on = True
-        self._tasks = [
-            asyncio.create_task(self._publish(client, load)) for client in self._publishers for load in client.publish
-        ]
+        self._tasks = [watched(self._publish(client, load)) for client in self._publishers for load in client.publish]
 
     def stop(self) -> None:
         """Nothing is published any more, answers neither."""

@@ -17,7 +17,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
 from pleach.faults.damage import PARTS
 from pleach.soak import actions
-from pleach.soak.actions import Action, kind_of, touches
+from pleach.soak.actions import Action, busy_with, kind_of, touches
 from pleach.soak.settings import COMPONENT, PRICE_MAX, SoakSettings
 
 SPARE_BROKERS = 2  # so many more, or fewer, than at the beginning
@@ -44,8 +44,7 @@ class Seen:
     @property
     def busy(self) -> frozenset[Node]:
         """Machines and brokers of actions that are under way, and the machines of these brokers."""
-        named = frozenset[Node]().union(*map(touches, self.under_way))
-        return named | {self.homes.get(name, name) for name in named}
+        return busy_with(self.under_way, self.homes)
 
     @property
     def free_brokers(self) -> list[Node]:

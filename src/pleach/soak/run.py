@@ -14,7 +14,7 @@ import logging
 import math
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -33,15 +33,16 @@ from pleach.harness.run import Quiet
 from pleach.harness.scenario_faults import for_processes
 from pleach.operate.survey import survey
 from pleach.scenario.model import Scenario
-from pleach.soak.actions import Action, Settle
-from pleach.soak.actors import WHOLE_SECONDS_MAX, Actors
+from pleach.server.bugs import watched
+from pleach.soak.actions import Action, Settle, busy_with
+from pleach.soak.actors import DONE, FAILED, WHOLE_SECONDS_MAX, Actors
 from pleach.soak.latency import LatencyMeter
 from pleach.soak.load import SoakLoad
 from pleach.soak.log import Began, Ended, Entry, Finished, Flow, Header, Minute, SoakLog, Wrong
 from pleach.soak.monkey import Seen
 from pleach.soak.settings import SoakSettings, broker_names, environment_of, scenario_of, zones_of
 from pleach.soak.sums import SoakComponents
-from pleach.soak.watch import LogReader, memory_of, usage
+from pleach.soak.watch import LogReader, ended_by_themselves, memory_of, tell_of_bugs, usage
 from pleach.soak.whole import until_whole
 from pleach.trace import NETWORK, Ordering, Record, Recorder, RecordKind, Rule, Verdict, Violation
 from pleach.trace.online import OnlineOracle, Standing
@@ -154,6 +155,7 @@ class SoakRun:
         return max(0.0, asyncio.get_running_loop().time() - self._began_at)
 
     async def go(self) -> None:
+        tell_of_bugs(asyncio.get_running_loop(), self._wrong)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._clients.close_all)
             stack.push_async_callback(self._components.close)
@@ -164,7 +166,7 @@ class SoakRun:
             self._clients.subscribe_initially()
             await self._components.start()
             self._load.start()
-            minutes = asyncio.create_task(self._minutes())
+            minutes = watched(self._minutes())
             stack.callback(minutes.cancel)
             await self._act_until_told_to_end()
             await self._finish()
@@ -217,7 +219,7 @@ class SoakRun:
             if error is not None:
                 log.error("action %d, %s, is broken", number, action, exc_info=error)
             self._tell(Ended(at=self.now, n=number, outcome=outcome, seconds=round(self.now - began, 3)))
-            if error is not None or (isinstance(action, Settle) and outcome != "done"):
+            if error is not None or outcome.startswith(FAILED) or (isinstance(action, Settle) and outcome != DONE):
                 self._wrong(outcome)
 
         task.add_done_callback(ended)
@@ -324,16 +326,9 @@ class SoakRun:
         latency.clear()
         for bug in self._logs.bugs():
             self._wrong(bug)
-        for ended in self._ended_by_themselves():
+        homes = {broker: self._network.home_of(broker) for broker in self._network.members}
+        for ended in ended_by_themselves(self._network.machines, busy_with(self._progress.under_way.values(), homes)):
             self._wrong(ended)
-
-    def _ended_by_themselves(self) -> Iterator[str]:
-        """Machines whose first process has ended, with nothing under way that explains it."""
-        if self._progress.under_way:
-            return
-        for name, machine in sorted(self._network.machines.items()):
-            if not machine.is_running:
-                yield f"the process of {name} has ended with {machine.exit_code}; see {machine.log}"
 
 
 class Witness:

@@ -44,6 +44,8 @@ class SumAudit:
         again, self.sequence = of.sequence <= self.sequence, max(self.sequence, of.sequence)
         if count != expected:
             return f"component {self.component}: sum {count} came, and {expected} was next"
+        if of.sequence in self.failed:
+            return f"component {self.component}: event {of} was summed, and its publication had failed"
         return f"component {self.component}: event {of} was summed again, or out of order" if again else ""
 
     def failed_to_publish(self, sequence: int) -> None:

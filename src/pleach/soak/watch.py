@@ -7,14 +7,16 @@ by more than noise.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pleach.core.messages import Node
 from pleach.harness.live_machine import LiveMachine
 from pleach.soak.log import Minute, Usage
 
@@ -83,6 +85,25 @@ class LogReader:
             self._offsets[path] = offset + len(whole) + len(end)
             return [line for line in whole.decode(errors="replace").splitlines() if any(bug in line for bug in BUGS)]
         return []
+
+
+def ended_by_themselves(machines: Mapping[Node, LiveMachine], busy: Collection[Node]) -> Iterator[str]:
+    """Machines whose first process has ended, and to which no action under way does anything."""
+    for name, machine in sorted(machines.items()):
+        if machine.exit_code is not None and name not in busy:
+            yield f"the process of {name} has ended with {machine.exit_code}; see {machine.log}"
+
+
+def tell_of_bugs(loop: asyncio.AbstractEventLoop, tell: Callable[[str], None]) -> None:
+    """From now on an unexpected exception in this process is told: of a client, of the switch, of the soak itself."""
+
+    def judge(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        error = context.get("exception")
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            tell(f"a bug in the soak's process: {context['message']}: {type(error).__name__}: {error}")
+
+    loop.set_exception_handler(judge)
 
 
 # Growth ----------------------------------------------------------------------------------------------------------
