@@ -17,7 +17,7 @@ from pleach.core.effects import Observe
 from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
-from pleach.errors import ClientError
+from pleach.errors import ClientError, ClientFencedError, SessionLostError
 from pleach.harness.network import LiveNetwork
 from pleach.scenario.clients import PlannedEvent, initial_advertisements, subscription_names
 from pleach.scenario.model import Scenario, ScenarioClient
@@ -27,12 +27,19 @@ QUEUE_MAX = 100_000
 
 
 class LiveClients:
-    """`observe`: told of whatever a client's machine observes."""
+    """`observe`: told of whatever a client's machine observes. `gone`: told of requests of clients that have ended."""
 
-    def __init__(self, scenario: Scenario, network: LiveNetwork, observe: Callable[[Node, Observe], None]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        network: LiveNetwork,
+        observe: Callable[[Node, Observe], None],
+        gone: Callable[[ClientError], None] = lambda _: None,
+    ) -> None:
         self._scenario = scenario
         self._network = network
         self._observe = observe
+        self._gone = gone
         self._names = {client.id: subscription_names(scenario, client) for client in scenario.clients}
         self._clients: dict[Node, Client] = {}
         self.under_way: set[asyncio.Task[Any]] = set()  # requests that are not answered yet
@@ -109,6 +116,8 @@ class LiveClients:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self.under_way.discard(task)
         error = None if task.cancelled() else task.exception()
+        if isinstance(error, SessionLostError | ClientFencedError):
+            self._gone(error)
         if error is not None and not isinstance(error, ClientError):
             raise error  # refusals are in the trace; anything else is a bug
 

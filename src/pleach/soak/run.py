@@ -26,7 +26,7 @@ import msgspec
 from pleach.core.effects import Observe, Observed
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
-from pleach.errors import PleachError
+from pleach.errors import ClientError, PleachError
 from pleach.harness.live_clients import LiveClients
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import Quiet
@@ -140,7 +140,7 @@ class SoakRun:
         self._chooser = chooser
         self._tell = tell
         self._witness = Witness(settings, files, self._wrong)
-        self._clients = LiveClients(scenario, network, self._observe)
+        self._clients = LiveClients(scenario, network, self._observe, GoneClients(self._wrong))
         self._load = SoakLoad(scenario, self._clients, settings.run)
         self._actors = Actors(network, self._clients, self._load, self._fault)
         topics = broker_names(settings)[: settings.components]
@@ -329,6 +329,20 @@ class SoakRun:
         homes = {broker: self._network.home_of(broker) for broker in self._network.members}
         for ended in ended_by_themselves(self._network.machines, busy_with(self._progress.under_way.values(), homes)):
             self._wrong(ended)
+
+
+class GoneClients:
+    """Tells of each client once that has ended by itself. One that only publishes is missed by nobody else."""
+
+    def __init__(self, wrong: Callable[[str], None]) -> None:
+        self._wrong = wrong
+        self._told: set[str] = set()
+
+    def __call__(self, error: ClientError) -> None:
+        what = f"a client has ended: {type(error).__name__}: {error}"
+        if what not in self._told:
+            self._told.add(what)
+            self._wrong(what)
 
 
 class Witness:

@@ -1,11 +1,15 @@
-"""What a soak tells of the judge: while the run goes on, also where nothing happens any more."""
+"""What a soak tells of the judge and of clients: while the run goes on, also where nothing happens any more."""
+
+import asyncio
 
 import pytest
 
 from pleach.core.effects import Observe, Observed
 from pleach.core.events.event import Event, EventId
-from pleach.soak.run import SoakFiles, Witness
-from pleach.soak.settings import SoakSettings
+from pleach.errors import ClientFencedError, PublishRefusedError, SessionLostError, UnknownOutcomeError
+from pleach.harness.live_clients import LiveClients
+from pleach.soak.run import GoneClients, SoakFiles, Witness
+from pleach.soak.settings import SoakSettings, scenario_of
 
 EVENT = Event(EventId("p", 1, 1), {"topic": "t"})
 
@@ -41,3 +45,18 @@ def test_what_is_lost_is_told_where_nothing_happens_any_more(witness, told):
     assert not told
     assert witness.standing(30.0).found == {"lost": 1}
     assert told[0].startswith("lost: client c")
+
+
+@pytest.mark.parametrize("ends", [SessionLostError("a has forgotten p"), ClientFencedError("client 'p' is fenced")])
+def test_a_publisher_that_can_publish_no_more_is_told_once(told, ends):
+    async def fails(error):
+        raise error
+
+    async def scenario():
+        clients = LiveClients(scenario_of(SoakSettings()), None, lambda *_: None, GoneClients(told.append))
+        errors = [PublishRefusedError("p/1/1", "full"), UnknownOutcomeError("p/1/2", "full"), ends, ends]
+        await asyncio.wait([clients._request(fails(error)) for error in errors])
+
+    asyncio.run(scenario())
+    (what,) = told
+    assert what.endswith(str(ends))
