@@ -112,3 +112,9 @@ def test_storms_draw_from_a_number_of_filters_that_ends():
     storms = chosen(replace(SETTINGS, weights={"storm": 1.0}), 3_000)
     filters = {text for action in storms if isinstance(action, actions.Storm) for text in action.filters}
     assert len(filters) < 2_000
+
+
+def test_it_acts_until_the_time_is_over():
+    monkey = Monkey(replace(SETTINGS, seconds=60.0, every=4.0))
+    assert monkey.pause(59.999) <= 60.0 - 59.999
+    assert monkey.pause(60.0) is None

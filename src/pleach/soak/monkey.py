@@ -88,9 +88,10 @@ class Monkey:
             "slow": self._slow,
         }
 
-    def pause(self, _now: float) -> float | None:
-        """Seconds until it acts again."""
-        return self._rng.expovariate(1.0 / self._settings.every)
+    def pause(self, now: float) -> float | None:
+        """Seconds until it acts again; None: its time is over."""
+        left = self._settings.seconds - now
+        return min(self._rng.expovariate(1.0 / self._settings.every), left) if left > 0 else None
 
     def choose(self, seen: Seen) -> Action | None:
         """None: nothing that is possible by now came to its mind."""

@@ -185,11 +185,8 @@ class SoakRun:
 
     async def _act(self) -> None:
         numbers = count(1)
-        while self.now < self._settings.seconds:
-            pause = self._chooser.pause(self.now)
-            if pause is None:
-                break
-            await asyncio.sleep(min(pause, self._settings.seconds - self.now))
+        while (pause := self._chooser.pause(self.now)) is not None:
+            await asyncio.sleep(pause)
             action = self._chooser.choose(await self._seen())
             if action is None:
                 await asyncio.sleep(IDLE_SECONDS)
