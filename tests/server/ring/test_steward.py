@@ -186,27 +186,62 @@ def _with(found, name, **values):
     return Survey({**found.found, name: BrokerStatus(**{**fields, **values})}, found.admin)
 
 
-def test_a_broker_that_lets_the_steward_do_nothing_is_a_refusal_and_no_bug():
+FORBIDDEN = 403, b'{"error": "it may not"}'
+LOCKED = 409, b'{"error": "it is locked", "operation": "x"}'
+DONE = 200, b"{}"
+
+
+def carried_out(*answers):
+    """What the steward makes of exchanges that brokers answer so, the last answer again and again."""
     names = [f"broker-{number}" for number in range(60)]
     around, tree = seats(names), random_tree(names, 5)
     found = seen(tree, around)
     plan = next_exchanges(tree, ring_wish(around), found)
+    assert len(plan.steps) > len(answers)
+    left, unseen = list(answers), []
 
-    unseen = []
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        code, body = left.pop(0) if len(left) > 1 else left[0]
+        writer.write(b"HTTP/1.1 %d x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (code, len(body), body))
+        await writer.drain()
+        writer.close()
 
-    async def denied():
+    async def carry_out():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context["message"]))
-        async with await asyncio.start_server(_forbid, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             found.admin.update(dict.fromkeys(found.admin, f"127.0.0.1:{port}"))
             steward = Steward(NAMES[0], SimpleNamespace(), SimpleNamespace())
-            sight = await steward._carry_out(plan, found)
+            steward._refusals = 3
+            steward.sight = await steward._carry_out(plan, found)
             gc.collect()
-            return sight, steward._refusals
+        return steward, len(plan.steps)
 
-    assert len(plan.steps) > 1
-    assert asyncio.run(denied()) == (Sight.REFUSED, 1)
+    steward, steps = asyncio.run(carry_out())
     assert unseen == [], "each would end the process"
+    return steward, steps
+
+
+def test_a_broker_that_lets_the_steward_do_nothing_is_a_refusal_and_no_bug():
+    steward, _ = carried_out(FORBIDDEN)
+    assert (steward.sight, steward._refusals, steward.exchanged) == (Sight.REFUSED, 4, 0)
+
+
+def test_exchanges_of_which_all_are_refused_are_a_refusal_more():
+    steward, _ = carried_out(LOCKED)
+    assert (steward.sight, steward._refusals, steward.exchanged) == (Sight.REFUSED, 4, 0)
+
+
+def test_exchanges_of_which_one_is_refused_count_and_are_no_reason_to_wait_ever_longer():
+    steward, steps = carried_out(LOCKED, DONE)
+    assert (steward.sight, steward._refusals, steward.exchanged) == (Sight.REFUSED, 1, steps - 1)
+
+
+def test_after_exchanges_it_looks_again_at_once():
+    steward, steps = carried_out(DONE)
+    assert (steward.sight, steward._refusals, steward.exchanged) == (Sight.CHANGED, 0, steps)
+    assert steward._pause() == 0.0
 
 
 @pytest.mark.parametrize("refusals", [5, 2_000])
@@ -214,11 +249,3 @@ def test_after_many_refusals_it_waits_as_after_some(refusals):
     steward = Steward(NAMES[0], SimpleNamespace(), SimpleNamespace())
     steward.sight, steward._refusals = Sight.REFUSED, refusals
     assert steward._pause() == REFUSED_SECONDS_MAX
-
-
-async def _forbid(reader, writer):
-    await reader.readuntil(b"\r\n\r\n")
-    body = b'{"error": "it may not"}'
-    writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(body), body))
-    await writer.drain()
-    writer.close()

@@ -9,7 +9,8 @@ Rule 1: it changes nothing where brokers do not answer, an operation is under wa
         a broker joins, is left alone.
 Rule 2: apart from its own exchanges, no link that it saw at its last look may be gone. So it does not interfere with
         the steps of an operator's plan.
-Rule 3: after a refusal it waits, longer each time. Brokers lock themselves: two stewards would be slow, not wrong.
+Rule 3: after a refusal it waits, longer each time while all are refused. Brokers lock themselves: two stewards would be
+        slow, not wrong.
 Rule 4: brokers that are in no ring keep their place, at one of the members or between them as long as nobody wants the
         link.
 Rule 5: what one look shows is used for `AT_ONCE_MAX` exchanges, which share no broker: none changes what another finds.
@@ -109,10 +110,12 @@ class Steward:
         except DeniedError as error:
             return self._refused(str(error))
         self._seen = outcome.reached
+        made = {*outcome.reached.links} - {*plan.start.links}
+        self.exchanged += len(made)
+        if made or outcome.complete:
+            self._refusals = 0
         if not outcome.complete:
             return self._refused("; ".join(map(str, outcome.unfinished)))
-        self._refusals = 0
-        self.exchanged += len(plan.result.links) - len({*plan.start.links} & {*plan.result.links})
         log.info("woven: %s", outcome.plan.result)
         return Sight.CHANGED
 
