@@ -92,6 +92,14 @@ def test_what_comes_after_it_was_forgotten_is_spurious_and_says_so():
     assert (late.rule, late.reason) == (Rule.SPURIOUS, FORGOTTEN)
 
 
+def test_an_id_that_is_published_again_after_it_was_forgotten_is_not_judged():
+    oracle = OnlineOracle("r", window=5, grace=20)
+    got = "\n5 c deliver p/0/1"
+    for record in script(LOST + got + '\n30 - state x\n31 p publish p/0/1 | {"topic":"t1"}\n32 c deliver p/0/1'):
+        assert not oracle.observe(record)
+    assert "published again" in oracle.standing().unusable
+
+
 def test_memory_is_that_of_a_window():
     """Ten thousand events, of which the last ten seconds are remembered."""
     oracle = OnlineOracle("r", window=10, grace=60)

@@ -5,7 +5,8 @@
 
 Rule 1: on a trace in which nothing comes later than `window` seconds after it was accepted, but for events that
         somebody waits for, and those not later than `grace`, the verdict is that of the oracle.
-Rule 2: an event that comes after it was forgotten is spurious, with that reason: it was lost before, or comes again.
+Rule 2: an event that comes after it was forgotten is spurious, with that reason: it was lost before, or comes again. If
+        it is published after it was forgotten, the trace is unusable, as if it were published twice at once.
 Rule 3: an event that the network has not accepted is remembered as long as its publisher waits for the answer.
 
 What is remembered is what the last `window` seconds brought, what somebody waits for, filters of open subscriptions,
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from pleach.core.events.event import EventId
-from pleach.errors import InvalidInputError
+from pleach.errors import InvalidInputError, TraceError
 from pleach.trace.candidates import Candidates
 from pleach.trace.first_pass import FirstPass, OrderCheck, note
 from pleach.trace.ledger import NEVER, Mark, PublishedEvent
@@ -115,11 +116,17 @@ class OnlineOracle(OraclePass):
         if publication is not None:
             publication.matching = self._candidates.matching(publication.attributes)
 
-    def _why_unreal(self, event: str) -> str:
+    def _publish(self, index: int, record: Record) -> None:
+        if record.event not in self._events and self._is_forgotten(record.event):
+            raise TraceError(f"record {index}: {record.event} is published again, or after later events: {FORGOTTEN}")
+        super()._publish(index, record)
+
+    def _is_forgotten(self, event: str) -> bool:
         publisher, incarnation, sequence = EventId.parse(event)
-        if (incarnation, sequence) <= self._forgotten.get(publisher, NEVER):
-            return FORGOTTEN
-        return super()._why_unreal(event)
+        return (incarnation, sequence) <= self._forgotten.get(publisher, NEVER)
+
+    def _why_unreal(self, event: str) -> str:
+        return FORGOTTEN if self._is_forgotten(event) else super()._why_unreal(event)
 
     # Forgetting
 
