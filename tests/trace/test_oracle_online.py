@@ -100,6 +100,16 @@ def test_an_id_that_is_published_again_after_it_was_forgotten_is_not_judged():
     assert "published again" in oracle.standing().unusable
 
 
+def test_a_publication_that_had_failed_may_be_tried_again_after_it_was_forgotten():
+    oracle = OnlineOracle("r", window=5, grace=20)
+    tried = (
+        "1 p publish p/0/1 | {}\n2 p publish_fail p/0/1\n3 p publish p/0/2 | {}\n4 p publish_ack p/0/2\n30 - state x"
+    )
+    for record in script(tried + "\n31 p publish p/0/1 | {}\n32 p publish_ack p/0/1"):
+        assert not oracle.observe(record)
+    assert oracle.standing().unusable == ""
+
+
 def test_memory_is_that_of_a_window():
     """Ten thousand events, of which the last ten seconds are remembered."""
     oracle = OnlineOracle("r", window=10, grace=60)

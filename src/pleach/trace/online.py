@@ -31,6 +31,7 @@ from pleach.trace.records import Record, RecordKind
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
 
 KEPT_MAX = 1_000  # violations, and as many breaches of an order that is not promised
+FAILED_MAX = 10_000  # failed publications that may be tried again
 FILTERS_SPARE = 100  # that nobody wants any more, and that are not forgotten yet
 SWEEPS_PER_WINDOW = 10
 FORGOTTEN = "it was forgotten: accepted long ago, and lost, or delivered to everybody that it was owed to"
@@ -72,6 +73,7 @@ class OnlineOracle(OraclePass):
         self._count: Counter[Rule] = Counter()
         self._tally: Counter[str] = Counter()  # records by kind
         self._forgotten: dict[str, Mark] = {}  # the highest event of each publisher that was forgotten
+        self._failed: dict[str, bool] = {}  # events that were forgotten, and may be tried again; the latest last
         self.unusable = ""  # why nothing is judged any more
 
     def observe(self, record: Record) -> list[Violation]:
@@ -117,8 +119,9 @@ class OnlineOracle(OraclePass):
             publication.matching = self._candidates.matching(publication.attributes)
 
     def _publish(self, index: int, record: Record) -> None:
-        if record.event not in self._events and self._is_forgotten(record.event):
-            raise TraceError(f"record {index}: {record.event} is published again, or after later events: {FORGOTTEN}")
+        is_retry = self._failed.pop(record.event, False)
+        if not is_retry and record.event not in self._events and self._is_forgotten(record.event):
+            raise TraceError(f"record {index}: {record.event} is published again: {FORGOTTEN}")
         super()._publish(index, record)
 
     def _is_forgotten(self, event: str) -> bool:
@@ -163,6 +166,10 @@ class OnlineOracle(OraclePass):
         publication.owed = []
         if self._events.get(publication.event) is publication:
             del self._events[publication.event]
+            if publication.failed:
+                self._failed[publication.event] = True
+                if len(self._failed) > FAILED_MAX:
+                    del self._failed[next(iter(self._failed))]
 
     # Verdicts
 
