@@ -43,9 +43,7 @@ class LocationReports(Feature):
         self._known = parts.directory.known
         self._settings = parts.settings
         self._since = time.time_ns()
-        self._epoch = (
-            0  # the highest that neighbours go by: in memory, and with a clock that was put back, above its own
-        )
+        self._epoch = 0  # the highest that neighbours go by: above its own where its clock was put back
         self._told: dict[Node, Told] = {}
         self._report = NOTHING  # all that is known
         self._revision = -1  # of what `_report` says of others
