@@ -396,12 +396,15 @@ class DeniedError(PleachError):
 
 
 class SurveyError(PleachError):
-    """The tree is not known: brokers do not answer, or disagree about a link."""
+    """The tree is not known: brokers do not answer, or disagree about a link; or what is asked for is not in it."""
 
-    def __init__(self, what: str, reasons: str) -> None:
-        super().__init__(
-            f"{what} ({reasons}); `pleach overlay show` draws the brokers that answer; try again when all do"
-        )
+    def __init__(
+        self,
+        what: str,
+        reasons: str = "",
+        remedy: str = "`pleach overlay show` draws the brokers that answer; try again when all do",
+    ) -> None:
+        super().__init__(f"{what} ({reasons}); {remedy}" if reasons else f"{what}; {remedy}")
 
 
 class MissingPartError(PleachError):

@@ -1,11 +1,13 @@
-"""`pleach overlay show` says where a broker runs, and where else its data directory is."""
+"""`pleach overlay show` says where a broker runs, where else its data directory is, and who is in the ring."""
 
 import io
 
 import pytest
 
 from pleach.cli import terminal
-from pleach.cli.tree import draw_survey
+from pleach.cli.tree import draw_ring, draw_survey, report_of
+from pleach.core.ring.chord import RingPhase
+from pleach.operate.ring_seats import RingSeat
 from pleach.operate.survey import BrokerStatus, CopyLag, CopyStatus, NeighbourStatus, StandbyStatus, Survey
 
 WHOLE = CopyStatus(CopyLag(0))
@@ -52,3 +54,32 @@ def test_a_link_is_shown_with_the_broker_that_passes_it_on():
 def test_a_broker_without_standbys_is_shown_as_ever():
     assert drawn(None) == "b"
     assert drawn(None, durable=False) == "b in memory"
+
+
+def seat(key, low, phase=RingPhase.MEMBER):
+    return RingSeat(phase, 8, key, low, key, "", [], "", [], weaves=False)
+
+
+def ring_of(width, **seats):
+    found = {
+        name: BrokerStatus(name, ready=True, durable=True, reasons=[], neighbours={}, clients={}, ring=each)
+        for name, each in seats.items()
+    }
+    survey, file = Survey(found, {}), io.StringIO()
+    draw_ring(terminal.Console(file=file, width=width), survey, report_of(survey), is_compared=False)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_circle_is_whole_however_narrow_the_terminal_is(width):
+    shown = ring_of(width, a=seat(120, 250), b=seat(250, 120))
+    assert "…" not in shown
+    assert shown.count("◆") == 2
+
+
+def test_a_broker_that_is_not_in_the_ring_yet_owns_nothing():
+    shown = ring_of(80, a=seat(120, 120, RingPhase.OUT), b=seat(250, 250))
+    (row,) = [line for line in shown.splitlines() if " a " in line]
+    assert "not in it yet" in row
+    assert "%" not in row
+    assert "◆" not in row

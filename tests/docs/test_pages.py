@@ -101,5 +101,13 @@ def test_the_comments_of_all_pages_are_understood():
         assert hidden == len(re.findall(r"^<!-- run first:$", text, re.MULTILINE)), page
 
 
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_each_table_begins_with_its_head(page):
+    """An empty line within a table makes text of its other half."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert not [rows for rows in tables if not re.match(r".*\n\|[-:| ]+\|\n", rows)]
+
+
 def test_every_expectation_has_its_page():
     assert set(EXPECTED) <= {page.name for page in BRISK}

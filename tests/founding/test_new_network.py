@@ -1,6 +1,7 @@
 """The files of a new network: each broker's settings are valid and agree, and what would harm is refused."""
 
 import json
+import re
 import stat
 import tomllib
 
@@ -13,6 +14,7 @@ from pleach.founding.layout import BROKERS_MAX, laid_out
 from pleach.founding.readme import readme
 from pleach.founding.write import write_network
 from pleach.server.settings import load_settings
+from pleach.web.site import TOP
 
 PORT = 7_100
 
@@ -63,7 +65,35 @@ def test_hosts_and_zones_are_taken_in_turn():
     assert [str(each.peer) for each in network.brokers] == ["h1:7201", "h2:7201", "[::1]:7201", "h1:7202"]
     assert [each.zone for each in network.brokers] == ["x", "y", "x", "y"]
     assert network.spare.name == "b5"
-    assert "scp" in readme(network)
+    page = readme(network)
+    assert re.findall("^scp -r .*", page, re.MULTILINE) == [
+        "scp -r b1 h1:",
+        "scp -r b2 h2:",
+        "scp -r b3 [::1]:",
+        "scp -r b4 h1:",
+    ]
+    assert "`pleach overlay remove b4 --via h1:7301 --tls certs/operators/operator`" in page
+    assert "`pleach certs broker certs b5 --host HOST`" in page
+
+
+def test_the_page_for_other_machines_says_how_one_more_joins_without_certificates():
+    network = laid_out("acme", count=2, hosts=["h1", "h2"], port=PORT, is_insecure=True)
+    assert "PLEACH_INSECURE=true" in readme(network)
+
+
+def test_spaces_behind_commas_are_no_part_of_a_zone(tmp_path):
+    done = init(tmp_path / "net", "--zones", "east, west ,", "--host", "127.0.0.1, 127.0.0.2", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)["brokers"]
+    assert [broker["zone"] for broker in told] == ["east", "west", "east"]
+    assert told[1]["peer"] == "127.0.0.2:7201"
+
+
+def test_the_page_says_where_the_dashboard_is():
+    plain, secured = (readme(laid_out("acme", count=3, port=PORT, is_secured=tls)) for tls in (False, True))
+    assert f"http://127.0.0.1:7301{TOP}/\n" in plain
+    assert "https://" not in secured  # a browser has no certificate of the network
+    assert "`pleach dashboard 127.0.0.1:7301 --tls certs/operators/operator`" in secured
 
 
 def test_nobody_but_the_owner_reads_keys(tmp_path):

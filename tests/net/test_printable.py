@@ -33,6 +33,13 @@ def is_clean(text):
     return all(line.isprintable() for line in text.split("\n"))
 
 
+def test_a_line_that_is_the_one_before_again_is_not_printed():
+    unrepeated = terminal.Unrepeated()
+    texts = ["refused", "refused", "in", "refused", "refused"]
+    records = [logging.LogRecord("n", logging.WARNING, "", 0, "%s", (text,), None) for text in texts]
+    assert [record.args for record in records if unrepeated.filter(record)] == [("refused",), ("in",), ("refused",)]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_is_not_printed_as_itself_is_escaped(text):
     assert printable(text).isprintable() or text.isprintable()

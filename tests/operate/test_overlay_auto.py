@@ -47,7 +47,7 @@ def test_a_link_is_exchanged_at_once(plain):
 def test_a_swap_by_auto_is_a_swaplink_whatever_the_broker_is_set_up_with(plain):
     there = run(plain, "swap", "a", "b", "c", "--protocol", "auto", "--json")
     assert there.exit_code == 0, there.output
-    assert "swaplink: one swap does it" in there.stderr
+    assert there.stderr.count("swaplink: one swap does it") == 1
     (step,) = json.loads(there.stdout)["steps"]
     assert step["step"] == {"do": "swap", "a": "a", "b": "b", "c": "c", "protocol": "swaplink"}
     (operation,) = json.loads(plain.get("/overlay/operations")[1])["operations"]

@@ -63,7 +63,7 @@ def test_one_address_leads_to_the_whole_tree(brokers):
         (["plan", "--to", "a-b"], None, ""),
         (["apply", "nowhere.json"], InvalidInputError, "cannot be read"),
         (["show", "--via", "127.0.0.1:1"], None, "does not answer"),
-        (["swap", "a", "b", "c", "--via", "127.0.0.1:1"], SurveyError, "no broker answers"),
+        (["swap", "a", "b", "c", "--via", "127.0.0.1:1"], SurveyError, "are these admin addresses"),
     ],
 )
 def test_what_makes_no_sense_is_said_to_make_none_and_changes_nothing(brokers, arguments, error, says):
@@ -80,6 +80,23 @@ def test_without_an_address_it_asks_for_one():
     done = CliRunner().invoke(app, ["overlay", "show"], env={"PLEACH_VIA": ""})
     assert isinstance(done.exception, InvalidInputError)
     assert "PLEACH_VIA" in str(done.exception)
+
+
+def test_without_a_reconfiguration_it_says_so(tmp_path):
+    with processes() as start:
+        shown = run(start("a", tmp_path), "status")
+    assert (shown.exit_code, shown.stdout) == (0, "no reconfiguration since these brokers were started\n")
+
+
+def test_status_says_who_does_not_answer(tmp_path):
+    with processes() as start:
+        a = start("a", tmp_path, "--neighbour", "b")
+        b = start("b", tmp_path, "--peer", f"a={a.ready['peer']}")
+        eventually(lambda: a.is_ready() and b.is_ready())
+        b.kill()
+        shown = run(a, "status")
+    assert shown.exit_code == 1
+    assert "b does not answer: Connection refused" in shown.stdout
 
 
 def test_a_dry_run_shows_the_plan_and_both_trees_and_changes_nothing(brokers):

@@ -140,6 +140,13 @@ def test_validate_reads_the_access_file(tmp_path):
     assert "principals.alice.subscribe" in failed.stderr
 
 
+def test_a_broker_has_one_name():
+    failed = run("broker", "b", "--name", "c", "--validate")
+    assert failed.returncode == 2
+    assert "name: 'b' is given, and --name 'c'; leave one of them out" in failed.stderr
+    assert run("broker", "b", "--name", "b", "--validate").returncode == 0
+
+
 def test_validate_prints_the_effective_settings(tmp_path):
     file = file_with(tmp_path, 'name = "b"\n')
     done = run("broker", "--config", file, "--peer", "c=127.0.0.1:7", "--validate")

@@ -39,7 +39,8 @@ def bench(
         raise InvalidInputError(f"unknown {which} {name!r}; choose one of {', '.join(benches)}")
     measurements = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"bench {name}")
         for measurement in benches[name](quick=quick, seed=seed):
             measurements.append(measurement)

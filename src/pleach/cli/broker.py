@@ -16,10 +16,13 @@ from pleach.server.profile import Part
 from pleach.server.settings import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 Relay: TypeAlias = Annotated[
-    bool | None, typer.Option("--relay", help="Pass links on whose way is cut, and have so done.")
+    bool | None, typer.Option("--relay", help="Links whose way is cut lead through another broker.")
 ]
 Replace: TypeAlias = Annotated[
     bool | None, typer.Option("--replace", help="Take the place of a broker of this name that is lost for good.")
+]
+Without: TypeAlias = Annotated[
+    list[Part] | None, typer.Option(metavar="PART", help=f"In a ring: leave out {', '.join(Part)}; may be repeated.")
 ]
 DebugFaults: TypeAlias = Annotated[
     bool | None, typer.Option("--debug-faults", help="Allow POST /debug/… to damage this broker, for tests.")
@@ -42,7 +45,7 @@ def broker(
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
     ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring, for others to --join.")] = None,
     join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
-    without: Annotated[list[Part] | None, typer.Option(help="In a ring: leave this out; may be repeated.")] = None,
+    without: Without = None,
     parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical, rebuild).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
     hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions are sent towards the root only.")] = None,
@@ -75,7 +78,7 @@ def broker(
     """
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
-    own = _given(name=name or named, log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
+    own = _given(name=_one_name(named, name), log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
     leases, copied = _table(kind=stabilise, refresh=refresh, period=period), _table(after=standby_after, copies=copies)
     loop = _council(improve, improve_dry_run)
     wanted = _less(without, stabilise=leases, standby=copied, improve=loop, relay=_on(relay), data_dir=_text(data_dir))
@@ -86,6 +89,12 @@ def broker(
     others = _named(peer, neighbour, component)
     given = {**listens, **told, **own, **wanted, **others, **kept, **routes, **rules, **tables}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
+
+
+def _one_name(named: str | None, name: str | None) -> str | None:
+    if named and name and named != name:
+        raise SettingsError("name", f"{named!r} is given, and --name {name!r}", "leave one of them out", source="flags")
+    return name or named
 
 
 def _named(peer: list[str] | None, neighbour: list[str] | None, component: list[str] | None) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def move(
     elif state is OperationState.DONE:
         Console().print(f"{escape(client)} has moved: {' – '.join(map(escape, moving.path))}", highlight=False)
     else:
-        Console(stderr=True).print(f"[red]{state}[/]: {escape(reason)}", highlight=False)
+        Console(stderr=True).print(f"[red]{state}[/]: {escape(reason)}", highlight=False, soft_wrap=True)
     if state is not OperationState.DONE:
         raise typer.Exit(EXIT_REFUSED)
 

@@ -57,7 +57,7 @@ def end(name: Name, via: Via = None, as_json: AsJson = False, timeout: Timeout =
     found = asyncio.run(settled_survey(places(via)))
     at = next((broker for broker, status in sorted(found.found.items()) if name in status.components), "")
     if not at:
-        raise SurveyError(f"no broker hosts a component {name!r}", "`pleach component list` lists them")
+        raise SurveyError(f"no broker hosts a component {name!r}", remedy="`pleach component list` lists them")
     _ask(found.admin[at], "/components/end", {"name": name}, timeout, f"{name} has ended", as_json=as_json)
 
 

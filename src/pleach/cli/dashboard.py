@@ -13,7 +13,7 @@ import typer
 from pleach.cli.arguments import Via
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.terminal import Console
-from pleach.errors import InvalidInputError, SettingsError, SurveyError
+from pleach.errors import InvalidInputError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.allowed_hosts import Hosts
 from pleach.operate.survey import admin_addresses, survey
@@ -96,4 +96,4 @@ async def _check_any_answers(places: list[str]) -> None:
     """Report a mistyped address at once, instead of showing an empty page."""
     found = await survey(places)
     if not found.found:
-        raise SurveyError("no broker answers", "; ".join(f"{who}: {why}" for who, why in found.unreachable.items()))
+        raise found.nobody()

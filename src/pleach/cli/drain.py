@@ -50,7 +50,8 @@ def drain(
 
 async def drained(planned: BrokerDrain, rate: float, seconds_max: float) -> list[MoveEnd]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(f"clients leave {escape(planned.broker)}", total=len(planned.moves))
         ends = await planned.carry_out(rate=rate, seconds_max=seconds_max, ended=lambda _: progress.advance(bar))
     return [*ends, *await planned.left()]

@@ -6,6 +6,7 @@ modules of the others.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import UserDict
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typer.core import TyperGroup
 
 from pleach import __version__
 from pleach.cli.actions import add_login
-from pleach.cli.terminal import Console
+from pleach.cli.terminal import Console, Unrepeated
 from pleach.errors import PleachError
 
 COMMANDS = (
@@ -103,6 +104,8 @@ def _options(
 
 def run() -> None:
     """Run a command; print a PleachError as one line on stderr."""
+    if logging.lastResort is not None:  # what commands without logs of their own say by the way
+        logging.lastResort.addFilter(Unrepeated())
     try:
         app(prog_name="pleach")
     except PleachError as error:

@@ -57,7 +57,7 @@ def move(
             f"{escape(broker)} runs on {escape(display(end.place.machine))}, in view {end.place.view}", highlight=False
         )
     else:
-        Console(stderr=True).print(f"[red]not moved[/]: {escape(end.reason)}", highlight=False)
+        Console(stderr=True).print(f"[red]not moved[/]: {escape(end.reason)}", highlight=False, soft_wrap=True)
     if end.place is None:
         raise typer.Exit(EXIT_REFUSED)
 
@@ -96,7 +96,7 @@ def promote(
         Console().print(f"{escape(broker)} runs there, in view {answer.value['view']}", highlight=False)
     else:
         reason = escape(str(answer.value.get("error", answer.value)))
-        Console(stderr=True).print(f"[red]refused[/]: {reason}", highlight=False)
+        Console(stderr=True).print(f"[red]refused[/]: {reason}", highlight=False, soft_wrap=True)
     if not answer.is_ok:
         raise typer.Exit(EXIT_REFUSED)
 

@@ -34,7 +34,12 @@ def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty directory.")],
     brokers: Annotated[int, typer.Option(help=f"How many: 2 to {BROKERS_MAX}.")] = 3,
     name: Annotated[str, typer.Option(help="Name of the network; by default the directory's, if it can be one.")] = "",
-    host: Annotated[str, typer.Option(help="HOST[,HOST…] of the brokers' machines, taken in turn.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(
+            help="HOST[,HOST…] of the brokers' machines, taken in turn; others than this one need --tls or --insecure."
+        ),
+    ] = "127.0.0.1",
     zones: Annotated[str, typer.Option(help="ZONE[,ZONE…], taken in turn: copies are in another zone.")] = "",
     port: Annotated[
         int, typer.Option(help="Ports of clients are above this one; brokers' 100, operators' 200 more.")
@@ -45,7 +50,7 @@ def init(
 ) -> None:
     """Write a directory for each broker, and a README.md with the commands that start, show, use and stop them.
 
-    Each broker has the whole profile: a data directory, leases, a copy on another machine, the council.
+    Each broker has the whole profile: a data directory, leases, a copy on another machine, the council, relays.
 
     Example: `pleach network init acme --brokers 5 --zones east,west --tls`, and `less acme/README.md`
     """
@@ -72,7 +77,8 @@ def _named_after(directory: Path) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    return [part for part in text.split(",") if part]
+    """Also with a space behind each comma."""
+    return [part for part in map(str.strip, text.split(",")) if part]
 
 
 def _told(network: NewNetwork, directory: Path) -> dict[str, object]:

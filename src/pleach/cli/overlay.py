@@ -32,7 +32,7 @@ from pleach.cli.arguments import (
     read_input,
 )
 from pleach.cli.terminal import Console, escape
-from pleach.cli.tree import draw_plan, draw_ring, draw_survey, report_of
+from pleach.cli.tree import draw_plan, draw_ring, draw_silent, draw_survey, report_of
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import AUTO, ONE_SWAP, planned_exchange, recommended
 from pleach.core.overlay.plans import (
@@ -294,7 +294,9 @@ def status(
     if as_json:
         typer.echo(msgspec.json.encode({"brokers": operations, "failed": found.unreachable}).decode())
     else:
-        Console().print(_table(found, operations))
+        console, table = Console(), _table(found, operations)
+        console.print(table if table.row_count else "no reconfiguration since these brokers were started")
+        draw_silent(console, found)
     if found.unreachable:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -355,7 +357,10 @@ def _change(via: list[str] | None, planned: Callable[[Survey], Plan], options: C
             console.print("[dim]others have changed the tree meanwhile; planned anew[/]")
         return await _applied(plan, seen, options, console, ends)
 
-    outcome = asyncio.run(pursue(found, planned, apply, tries=options.tries))
+    def replanned(seen: Survey) -> Plan:
+        return made if seen is found else planned(seen)
+
+    outcome = asyncio.run(pursue(found, replanned, apply, tries=options.tries))
     _report(console, outcome, ends, as_json=options.as_json)
     if not outcome.complete:
         raise typer.Exit(EXIT_REFUSED)
@@ -364,7 +369,7 @@ def _change(via: list[str] | None, planned: Callable[[Survey], Plan], options: C
 def _recommended(brokers: int, found: Survey) -> str:
     """The protocol that `auto` means on a cycle of so many brokers; the reason is printed."""
     protocol, reason = recommended(brokers, found.circumstances)
-    Console(stderr=True).print(f"{protocol}: {reason}", highlight=False, markup=False)
+    Console(stderr=True).print(f"{protocol}: {reason}", highlight=False, markup=False, soft_wrap=True)
     return protocol
 
 

@@ -127,7 +127,12 @@ def progress_bar(
     quiet: bool = False,
     **fields: Any,
 ) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr, removed at the end. `shown`: what a call of the yielded function changes of it."""
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+    """A progress bar on stderr, removed at the end; none where that is no terminal, which would get an empty line.
+
+    `shown`: what a call of the yielded function changes of it.
+    """
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not quiet
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
         task = progress.add_task("", total=total, **fields)
         yield lambda *told: progress.update(task, **shown(*told))

@@ -34,13 +34,16 @@ def soak(
     per_second: Annotated[float, typer.Option(help="Events of all clients together, with answers.", min=1)] = 500.0,
     every: Annotated[float, typer.Option(help="Seconds between two actions, on average.", min=0.1)] = 4.0,
     patience: Annotated[
-        float, typer.Option(help="Brokers wait so much longer before they take others for dead.", min=0.5)
+        float, typer.Option(help="Brokers wait so many times as long before they take others for dead.", min=0.5)
     ] = 1.0,
     only: Annotated[
-        list[str] | None, typer.Option(help=f"Actions of this kind, and no others: {', '.join(WEIGHTS)}.")
+        list[str] | None,
+        typer.Option(help=f"Actions of this kind, and no others; again and again: {', '.join(WEIGHTS)}."),
     ] = None,
     out: Annotated[Path, typer.Option(help="For the log, the report, and what machines leave.")] = Path("build/soak"),
-    replay: Annotated[Path | None, typer.Option(help="Do what this log says, at its times.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Do what this log says, at its times and with its settings: only --out counts.")
+    ] = None,
     scenario: Annotated[
         Path | None, typer.Option(help="Write the log of --replay as a scenario for `pleach sim`, and run nothing.")
     ] = None,
@@ -54,7 +57,8 @@ def soak(
     and restarts, fills disks. A judge follows all events; each minute has a verdict, and memory, open files, disk and
     latency are watched for growth. Ends with a report, and with exit code 1 if anything was wrong.
 
-    Example: `pleach soak --hours 2 --out build/soak`, and the same again: `pleach soak --replay build/soak/soak.jsonl`.
+    Example: `pleach soak --hours 2 --out build/a`, and the same again:
+    `pleach soak --replay build/a/soak.jsonl --out build/b`
     """
     console = Console()
     if report is not None:
@@ -137,7 +141,8 @@ class Show:
             case Wrong(at=at, what=what):
                 self._say(f"{clock(at)}  [bold red]wrong[/] {escape(what)}")
             case Finished(at=at, outcome=outcome):
-                self._say(f"{clock(at)}  verdict: [bold]{outcome}[/] {entry.found}")
+                found = ", ".join(f"{number} {rule}" for rule, number in entry.found.items())
+                self._say(f"{clock(at)}  verdict: [bold]{outcome}[/]" + (f" ({found})" if found else ""))
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from rich import console, markup
@@ -20,6 +21,19 @@ class Console(console.Console):
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text, keep=LAYOUT))
+
+
+class Unrepeated(logging.Filter):
+    """Drops a line that is the one before again: a client that tries for seconds is refused for one reason."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        is_new, self._before = text != self._before, text
+        return is_new
 
 
 def escape(text: str) -> str:

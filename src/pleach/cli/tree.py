@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 from rich.columns import Columns
@@ -14,6 +15,7 @@ from rich.tree import Tree
 from pleach.cli.terminal import Console, escape
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Link, Plan, Topology, TreeDifference, describe
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.keys import Arc, Circle
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.operate.ring_seats import RingSeat
@@ -33,6 +35,11 @@ def draw_survey(console: Console, survey: Survey) -> None:
         for each in status.open_operations:
             text = f"{name}: operation {each.name}, {each.in_words}"
             console.print(f"[yellow]{escape(text)}[/]", soft_wrap=True)
+    draw_silent(console, survey)
+
+
+def draw_silent(console: Console, survey: Survey) -> None:
+    """Who does not answer, and why."""
     for who, reason in survey.unreachable.items():
         console.print(f"[red]{escape(who)} does not answer[/]: {escape(reason)}", soft_wrap=True)
 
@@ -114,7 +121,11 @@ def draw_plan(console: Console, made: Plan) -> None:
 # The ring, with the tree that follows from it beside the current tree -------------------------------------------------
 
 
-ARC_COLUMNS = 32  # of the picture of the circle
+ARC_COLUMNS, ARC_COLUMNS_MIN = 32, 8  # of the picture of the circle; fewer where the terminal is narrow
+OUTSIDE = MappingProxyType(
+    {RingPhase.OUT: "not in it yet", RingPhase.JOINING: "coming in", RingPhase.GONE: "not in it any more"}
+)
+WIDTH_MAX = 1_000  # what a table would take if it could
 ARC, TOPMOST, ELSEWHERE = "━", "◆", "·"
 
 
@@ -149,7 +160,7 @@ def report_of(found: Survey) -> RingReport:
 
 def draw_ring(console: Console, found: Survey, report: RingReport, *, is_compared: bool) -> None:
     """`is_compared`: also where the links are others than those of the ring."""
-    console.print(_table(report.members))
+    console.print(_table_for(console, report.members))
     if not is_compared:
         console.print("[dim]links are not those of the ring, which says who is there and where brokers enter[/]")
         return
@@ -169,25 +180,34 @@ def _tree_of(found: Survey) -> tuple[Topology | None, tuple[str, ...]]:
         return None, (str(error),)
 
 
-def _table(members: Mapping[Node, RingSeat]) -> Table:
+def _table_for(console: Console, members: Mapping[Node, RingSeat]) -> Table:
+    """The circle has what the other columns leave: cut short it would hide who owns its end."""
+    table = _table(members, ARC_COLUMNS)
+    missing = console.measure(table, options=console.options.update(width=WIDTH_MAX)).maximum - console.width
+    return _table(members, max(ARC_COLUMNS - missing, ARC_COLUMNS_MIN)) if missing > 0 else table
+
+
+def _table(members: Mapping[Node, RingSeat], arc_columns: int) -> Table:
     table = Table("key", "broker", "owns", "", "topmost", "by the ring", box=None, header_style="bold")
     for name, seat in members.items():
+        label = f"[bold]{escape(name)}[/]{' [yellow]leaving[/]' if seat.is_leaving else ''}"
+        if seat.phase is not RingPhase.MEMBER:  # it knows of no other, and would say that all keys are its own
+            table.add_row(str(seat.key), label, "–", "", "–", f"[yellow]{OUTSIDE[seat.phase]}[/]")
+            continue
         arc = Arc(Circle(seat.bits), seat.low, seat.key)
-        share = f"{arc.length / arc.circle.size:.1%}"
+        share, drawn = f"{arc.length / arc.circle.size:.1%}", _drawn(arc, seat.topmost, arc_columns)
         where = f"below {seat.parent}" if seat.parent else "the root"
-        state = " [yellow]leaving[/]" if seat.is_leaving else "" if seat.phase == "member" else f" {seat.phase}"
-        label = f"[bold]{escape(name)}[/]{state}"
-        table.add_row(str(seat.key), label, share, _drawn(arc, seat.topmost), str(seat.topmost), escape(where))
+        table.add_row(str(seat.key), label, share, drawn, str(seat.topmost), escape(where))
     return table
 
 
-def _drawn(arc: Arc, topmost: int) -> str:
+def _drawn(arc: Arc, topmost: int, columns: int) -> str:
     """The circle of keys, cut at key 0: the owned arc, and the owner's topmost key."""
     size = arc.circle.size
 
     def cells() -> Iterator[str]:
-        for column in range(ARC_COLUMNS):
-            first, last = size * column // ARC_COLUMNS, max(size * (column + 1) // ARC_COLUMNS - 1, 0)
+        for column in range(columns):
+            first, last = size * column // columns, max(size * (column + 1) // columns - 1, 0)
             if first <= topmost <= last:
                 yield TOPMOST
             else:

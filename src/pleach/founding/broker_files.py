@@ -19,7 +19,7 @@ def _own(broker: BrokerPlace) -> list[str]:
         *([f'zone = "{broker.zone}"    # a copy is in another one, where it can be'] if broker.zone else []),
         f'client_listen = "{broker.client}"',
         f'peer_listen = "{broker.peer}"      # other brokers: TCP, and UDP for the ring',
-        f'admin_listen = "{broker.admin}"     # operators: pleach overlay, /metrics, and the dashboard in a browser',
+        f'admin_listen = "{broker.admin}"     # operators: pleach overlay, /metrics, and /dashboard/ in a browser',
         f'data_dir = "{DATA}"',
     ]
     return ["# Every key, and what else there is: docs/reference/configuration.md", *lines]

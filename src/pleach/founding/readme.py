@@ -21,10 +21,11 @@ def readme(network: NewNetwork) -> str:
 
 def _sections(network: NewNetwork) -> Iterator[str]:
     yield _head(network)
-    yield _started() if network.is_local else _started_on_machines()
+    yield _started() if network.is_local else _started_on_machines(network)
     yield _looked_at(network)
     yield _used(network)
     if not network.is_local:
+        yield _later_on_machines(network)
         return
     yield _stopped_and_started(network)
     if len(network.brokers) >= DESTROYED_MIN:
@@ -89,16 +90,47 @@ def _starting() -> list[str]:
     ]
 
 
-def _started_on_machines() -> str:
+def _started_on_machines(network: NewNetwork) -> str:
+    """Each directory keeps its name: several brokers may be on one machine."""
+    hosts = [(each.name, each.client.host) for each in network.brokers]
+    copied = [f"scp -r {name} {f'[{host}]' if ':' in host else host}:" for name, host in hosts]
     text = [
-        "Copy each directory to its machine (`scp -r b1 HOST:pleach`), and start the broker there; all at once, or one",
-        "after the other within a minute:",
+        "Copy each directory to its machine, and start the broker there, as here b1; all at once, or one after the",
+        "other within a minute:",
     ]
     after = [
         "As a service: `deploy/pleach-broker.service` and `deploy/Containerfile` of Pleach; make the paths in the file",
         "absolute.",
     ]
-    return _section("Start", text, [f"cd pleach && pleach broker --config {SETTINGS}"], after)
+    started = ["```sh", f"cd {hosts[0][0]} && pleach broker --config {SETTINGS}", "```", "", *after]
+    return _section("Start", text, copied, started)
+
+
+def _later_on_machines(network: NewNetwork) -> str:
+    spare, last = network.spare, network.brokers[-1]
+    remove = f"pleach overlay remove {last.name} --via {network.brokers[0].admin}{_as_operator(network)}"
+    lines = [
+        "## Later",
+        "",
+        "- **Stop a broker** with SIGTERM, and start it again by the same command. If others go on, a copy takes its",
+        "  place after a second, and its machine holds a copy when it is back.",
+        f"- **Take one out** for good: `{remove}`.",
+        "- **One more broker**, there, with `--client-listen`, `--peer-listen`, `--admin-listen`, `--data-dir`,",
+        *(
+            _more_when_secured(spare.name)
+            if network.is_secured
+            else ["  and `PLEACH_INSECURE=true` in its environment:"]
+        ),
+        f"  `pleach broker {spare.name} --join {','.join(spare.join)}`.",
+    ]
+    return "\n".join(lines)
+
+
+def _more_when_secured(name: str) -> list[str]:
+    return [
+        f"  `--tls` and `--access`, once `pleach certs broker certs {name} --host HOST` has made its certificate, and",
+        f"  `members.json*` of each directory in `certs/brokers/` is in `{TLS}/` of its broker, which was sent SIGHUP:",
+    ]
 
 
 def _stopped_and_started(network: NewNetwork) -> str:
@@ -123,14 +155,22 @@ def _stopping() -> list[str]:
 
 
 def _looked_at(network: NewNetwork) -> str:
-    scheme = "https" if network.is_secured else "http"
     asked = network.brokers[0].admin
-    text = [f"The tree, and on which machine each broker has its copy; in a browser: {scheme}://{asked}/"]
+    text = ["The tree, and on which machine each broker has its copy.", *_in_a_browser(network)]
     after = ["Two brokers alone are `not covered`: if one is lost, the other cannot know it. A third one decides."]
     if not network.is_local:
         return _section("Look at it", text, [f"pleach overlay show {asked}{_as_operator(network)}"])
     is_covered = len(network.brokers) >= DESTROYED_MIN
     return _section("Look at it", text, _shown(network, is_covered=is_covered), () if is_covered else after)
+
+
+def _in_a_browser(network: NewNetwork) -> list[str]:
+    """A browser that has no certificate is asked for a token, which nobody has here."""
+    asked = network.brokers[0].admin
+    if not network.is_secured:
+        return [f"In a browser: http://{asked}/dashboard/"]
+    command = f"pleach dashboard {asked}{_as_operator(network)}"
+    return [f"In a browser, at the address that this prints: `{command}`"]
 
 
 def _shown(network: NewNetwork, *, is_covered: bool) -> list[str]:
@@ -214,7 +254,11 @@ def _joined(network: NewNetwork) -> str:
         f"wait_for test -s {spare.name}/ready",
         *_shown(network, is_covered=True),
     ]
-    return _section("One more broker", ["It needs the address of one that is there, and finds its place."], commands)
+    text = [
+        "It needs the address of one that is there, and finds its place. To start it again: the command in brackets,",
+        f"since *Start* knows only brokers with a `{SETTINGS}`.",
+    ]
+    return _section("One more broker", text, commands)
 
 
 def _admitted(network: NewNetwork) -> list[str]:

@@ -37,9 +37,9 @@ async def abandon(places: Sequence[str], operation: str, *, seconds_max: float) 
     found = await survey(places)
     part = taking_part(found, operation)
     if not part:
-        silent = f"; {', '.join(found.unreachable)} does not answer" if found.unreachable else ""
+        silent = f"no answer from {', '.join(found.unreachable)}" if found.unreachable else ""
         remedy = "`pleach overlay show` lists what is under way, `pleach overlay status` how the last ones ended"
-        raise SurveyError(f"no broker takes part in an operation {operation!r}{silent}", remedy)
+        raise SurveyError(f"no broker takes part in an operation {operation!r}", silent, remedy)
     kept = {name: each.why_not for name, each in part.items() if each.why_not}
     for name in (name for name, each in part.items() if not each.why_not):
         answer = await ask_broker(

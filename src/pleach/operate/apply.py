@@ -89,7 +89,8 @@ def check_newcomers(plan: Plan, found: Survey) -> None:
         if name not in found.found:
             raise InvalidInputError(f"no broker {name!r} answers; start it, and give its admin address (`--at`)")
         if found.found[name].neighbours:
-            raise SurveyError(f"{name} is in another tree", f"linked to {', '.join(found.found[name].neighbours)}")
+            linked = f"linked to {', '.join(found.found[name].neighbours)}"
+            raise SurveyError(f"{name} is in another tree", linked, "remove it there first, or start another broker")
 
 
 async def carry_out(

@@ -44,7 +44,9 @@ async def move_broker(
     """
     before = place_of(found.found.get(broker))
     if before is None:
-        raise SurveyError(f"{broker} cannot be moved", "it does not answer, or it has no standbys: see [standby]")
+        reason = "it has no standbys" if broker in found.found else "no broker of this name answers"
+        remedy = "`pleach overlay show` draws those that answer, with their copies; settings: [standby]"
+        raise SurveyError(f"{broker} cannot be moved", reason, remedy)
     answer = await ask(found.admin[broker], "/standby/move", {"to": to})
     if not answer.is_ok:
         return MoveEnd(None, str(answer.value.get("error", answer.value)))

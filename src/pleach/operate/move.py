@@ -26,9 +26,8 @@ class ClientMove:
         tree = found.topology()
         tree.check(to)
         if not places:
-            raise SurveyError(
-                f"no broker has a client {client!r}", "`pleach overlay show` lists the clients of brokers"
-            )
+            remedy = "`pleach overlay show` lists the clients of brokers"
+            raise SurveyError(f"no broker has a client {client!r}", remedy=remedy)
         path = tree.path(places[0], to)
         request = RequestMove(operation, client, list(path), delay_ms_max)
         return cls(request, (found.admin[path[0]], found.admin[path[-1]]))

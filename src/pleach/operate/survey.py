@@ -157,13 +157,18 @@ class Survey:
         status = next(iter(self.found.values()))
         return Circumstances(status.ordering, status.routing.hierarchical)
 
+    def nobody(self) -> SurveyError:
+        """That no broker answers."""
+        reasons = "; ".join(f"{who}: {why}" for who, why in self.unreachable.items())
+        return SurveyError("no broker answers", reasons, "are these admin addresses, and do the brokers run?")
+
     def topology(self) -> Topology:
         """The tree of the first broker that has neighbours; of the first one, if none has any.
 
         Raises SurveyError where not all of its brokers answer, or two of them disagree.
         """
         if not self.found:
-            raise SurveyError("no broker answers", "; ".join(f"{k}: {v}" for k, v in self.unreachable.items()))
+            raise self.nobody()
         unknown = sorted({n for s in self.found.values() for n in s.neighbours} - {*self.found})
         if unknown:
             reasons = "; ".join(self.unreachable.get(name, "it has told nobody its admin address") for name in unknown)

@@ -65,7 +65,7 @@ def _page(result: SoakResult, charts: dict[str, Chart]) -> Iterator[str]:
     yield "# A soak\n"
     asked = f"{settings.per_second:g} events/s asked for"
     yield f"{settings.brokers} brokers with everything on, {asked}, seed {settings.seed}."
-    yield f"{at / 60:.0f} of {settings.seconds / 60:.0f} minutes. **{_outcome(result)}**\n"
+    yield f"{at / 60:.1f} of {settings.seconds / 60:g} minutes. **{_outcome(result)}**\n"
     yield "| published | delivered | per second | " + " | ".join(Rule) + " | actions |"
     yield "|---|---|---|" + "---|" * (len(Rule) + 1)
     end = result.finished
@@ -85,7 +85,7 @@ def _page(result: SoakResult, charts: dict[str, Chart]) -> Iterator[str]:
 def _outcome(result: SoakResult) -> str:
     end = result.finished
     if end is None:
-        return "It was ended before its time; nothing is said about what was under way."
+        return "No verdict: it goes on, or was ended before its time; nothing is said about what is under way."
     return f"Verdict: {end.outcome}." + (f" {end.unusable}" if end.unusable else "")
 
 
