@@ -155,7 +155,7 @@ class Tunnels(Feature):
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 await dial(*address, lambda: tunnel)
         except (OSError, TimeoutError, SettingsError) as error:
-            reason = f"{self._name} does not reach {tunnel.wanted}: {error or 'no answer'}"
+            reason = f"{self._name} does not reach {tunnel.wanted}: {str(error) or 'no answer'}"
             log.info("no tunnel for %s: %s", tunnel.asker, reason)
             tunnel.near.send(Bye(ByeReason.REFUSED, reason))
             tunnel.near.close(reason)

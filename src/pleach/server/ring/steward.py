@@ -116,7 +116,7 @@ class Steward:
             self._refusals = 0
         if not outcome.complete:
             return self._refused("; ".join(map(str, outcome.unfinished)))
-        log.info("woven: %s", outcome.plan.result)
+        log.info("woven: %s", ", ".join(f"{a}–{b}" for a, b in sorted(made)))
         return Sight.CHANGED
 
     def _refused(self, why: str) -> Sight:
