@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count as count_from
 from itertools import islice, repeat
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,11 @@ def count_rows(directory, table="outbox"):
         return sql.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     finally:
         sql.close()
+
+
+def open_files():
+    """Paths of all files that this process has open."""
+    return {str(link.readlink()) for link in [*Path("/proc/self/fd").iterdir()] if link.is_symlink()}
 
 
 @pytest.fixture
@@ -427,3 +433,19 @@ def test_a_state_that_does_not_fit_leaves_all_as_it_was(tmp_path):
     assert count_rows(tmp_path) == 0
     with Store.open(tmp_path, "b", epoch=EPOCH) as store:
         assert store.load().sessions == {"a": SessionState(EPOCH, 1, 2, 3, []), "new": SessionState(EPOCH, 1, 1, 2, [])}
+
+
+def test_what_large_statements_need_stands_in_no_other_folder(tmp_path):
+    """A spilled file would hold events where nobody expects them, and stay open."""
+    others = [sqlite3.connect(tmp_path / "other.db", isolation_level=None)]
+    with Store.open(tmp_path / "b", "b", epoch=EPOCH) as store:
+        spilled = []
+        for sql in (store._database.sql, *others):
+            before = open_files()
+            sql.execute("CREATE TEMP TABLE scratch (bytes)")
+            sql.executemany("INSERT INTO scratch VALUES (?)", repeat((KILOBYTE * 64,), 200))
+            spilled.append(sorted(open_files() - before))
+    others[0].close()
+    ours, usual = spilled
+    assert not any("etilqs" in path for path in ours)
+    assert any("etilqs" in path for path in usual), "without the setting there is a file"

@@ -262,6 +262,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     sql.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the drive's cache
     sql.execute("PRAGMA checkpoint_fullfsync = ON")
     sql.execute("PRAGMA wal_autocheckpoint = 0")
+    sql.execute("PRAGMA temp_store = MEMORY")  # what large statements need, events among it, stands in no other folder
     sql.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
     return sql
 
