@@ -22,7 +22,7 @@ soak: $(STAMP)
 check: $(STAMP)
 	$(TOGETHER) pytest-quick types lint imports
 
-# What a change must pass: thirteen minutes on two cores. Real brokers have deadlines, which a JVM beside them would make them
+# What a change must pass: seventeen minutes on two cores. Real brokers have deadlines, which a JVM beside them would make them
 # miss: they come last, and alone.
 test: $(STAMP)
 	$(TOGETHER) pytest-spark types lint imports pytest-pure
