@@ -23,12 +23,13 @@ LinkListener = Callable[["SimLink"], None]
 
 
 class SimLink:
-    __slots__ = ("_draw", "_low", "_span", "blocked", "free_at", "kept", "loss", "receiver", "sender")
+    __slots__ = ("_draw", "_low", "_span", "blocked", "free_at", "kept", "loss", "opened", "receiver", "sender")
 
     def __init__(self, sender: Node, receiver: Node, latency: tuple[float, float], seed: str) -> None:
         self.sender = sender
         self.receiver = receiver
         self.loss = 0.0
+        self.opened = 0  # how often: reasons to block it end with the link
         self.blocked = 0  # reasons for which nothing passes: the link is cut, the receiver is down
         self.kept: list[Message] = []  # messages that arrived meanwhile
         self.free_at = 0.0  # no message arrives before the one sent before it
@@ -81,6 +82,7 @@ class Links:
         link = self._all.get((sender, receiver))
         if link is None:
             link = self._all[sender, receiver] = SimLink(sender, receiver, AT_ONCE, self._seed)
+        link.opened += 1
         link.blocked = int(receiver in self._down)
         if self.on_new:
             self.on_new(link)

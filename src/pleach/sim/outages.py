@@ -89,13 +89,14 @@ class SimOutages:
         run.record(RecordKind.FAULT, NETWORK, detail=run.faults.outage(detail, detail))
         for link in links:
             run.sim.block(link)
-        run.sim.at(run.sim.now + step.seconds, partial(self._end_partition, step, links))
+        blocked = [(link, link.opened) for link in links]
+        run.sim.at(run.sim.now + step.seconds, partial(self._end_partition, step, blocked))
 
-    def _end_partition(self, step: steps.Partition, links: Sequence[SimLink]) -> None:
+    def _end_partition(self, step: steps.Partition, blocked: Sequence[tuple[SimLink, int]]) -> None:
         detail = self._run.faults.outage_over(f"end of partition {step.told}", f"partition {step.told}")
         self._run.record(RecordKind.FAULT, NETWORK, detail=detail)
-        for link in links:
-            if link.blocked:  # else it was closed and opened anew meanwhile
+        for link, opened in blocked:
+            if link.opened == opened:  # else it was closed and opened anew meanwhile
                 self._run.sim.unblock(link)
 
     # Brokers -------------------------------------------------------------------------------------------------
