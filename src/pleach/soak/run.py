@@ -50,6 +50,7 @@ from pleach.trace.online import OnlineOracle, Standing
 MINUTE = 60.0
 IDLE_SECONDS = 0.5  # where the monkey finds nothing to do
 QUIET_SECONDS_MAX = 300.0
+UNREST_SHOWN_MAX = 5
 POLL_SECONDS = 0.5
 RECENT_MAX = 100_000  # records that are kept for an explanation
 EXPLAINED_MAX = 10  # violations of each rule whose records are written down
@@ -254,8 +255,8 @@ class SoakRun:
         if reasons:
             self._wrong(f"not whole at the end: {'; '.join(reasons)}")
         self._load.stop()
-        if not await self._is_quiet():
-            self._wrong("it does not become quiet")
+        if unrest := await self._unrest():
+            self._wrong(f"it does not become quiet: {'; '.join(unrest)}")
         self._components.check()
         await self._minute()
         verdict = self._witness.finish(self.now)
@@ -271,18 +272,24 @@ class SoakRun:
             )
         )
 
-    async def _is_quiet(self) -> bool:
+    async def _unrest(self) -> list[str]:
+        """Wait until all is quiet; returns what is not, after too long."""
         quiet = Quiet(is_leased=True)
         deadline = self.now + QUIET_SECONDS_MAX
+        silent = ""
         while not quiet.is_reached and self.now < deadline:
             await asyncio.sleep(POLL_SECONDS)
             try:
                 await self._network.locate()
                 found = await asyncio.gather(*(self._network.status(each) for each in self._network.running))
-            except PleachError:
+            except PleachError as error:
+                silent = str(error)
                 continue
-            quiet.look(found, self._witness.records, [str(task) for task in self._clients.under_way])
-        return quiet.is_reached
+            silent = ""
+            quiet.look(found, self._witness.records, [str(task.get_coro()) for task in self._clients.under_way])
+        if quiet.is_reached:
+            return []
+        return [silent] if silent else quiet.unrest[:UNREST_SHOWN_MAX] or ["events are still counted"]
 
     # Judgement
 
