@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.bench import BENCHES, WITH_PEERS, WITH_TLS
 from pleach.bench.measurement import Measurement, line
-from pleach.cli.terminal import Console
+from pleach.cli.terminal import Console, progress_on_stderr
 from pleach.errors import InvalidInputError
 
 EXIT_BAR_MISSED = 1
@@ -39,8 +39,7 @@ def bench(
         raise InvalidInputError(f"unknown {which} {name!r}; choose one of {', '.join(benches)}")
     measurements = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_on_stderr(*columns) as progress:
         task = progress.add_task(f"bench {name}")
         for measurement in benches[name](quick=quick, seed=seed):
             measurements.append(measurement)

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from pleach.cli.arguments import EXIT_REFUSED, AsJson, DryRun, Timeout, Via, places
-from pleach.cli.terminal import Console, escape
+from pleach.cli.terminal import Console, escape, progress_on_stderr
 from pleach.net.printable import printable
 from pleach.operate.apply import STEP_SECONDS_MAX
 from pleach.operate.drain import ABSENT, BrokerDrain, MoveEnd
@@ -50,8 +50,7 @@ def drain(
 
 async def drained(planned: BrokerDrain, rate: float, seconds_max: float) -> list[MoveEnd]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_on_stderr(*columns) as progress:
         bar = progress.add_task(f"clients leave {escape(planned.broker)}", total=len(planned.moves))
         ends = await planned.carry_out(rate=rate, seconds_max=seconds_max, ended=lambda _: progress.advance(bar))
     return [*ends, *await planned.left()]

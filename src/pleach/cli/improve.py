@@ -15,12 +15,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 
 from pleach.cli.arguments import AsJson, Via, check_protocol, places
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.plan import prices_in
-from pleach.cli.terminal import Console
+from pleach.cli.terminal import Console, progress_on_stderr
 from pleach.core.optimise.improvement import DEGREE_MAX, SAVING_MIN, Rules
 from pleach.core.overlay.choice import AUTO
 from pleach.errors import InvalidInputError
@@ -118,7 +118,7 @@ def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[I
 @contextmanager
 def _progress(options: ImproveOptions, *, is_shown: bool) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_shown) as progress:
+    with progress_on_stderr(*columns, quiet=not is_shown) as progress:
         progress.add_task(f"observing events for {options.every:g} s", total=None)
         yield
 

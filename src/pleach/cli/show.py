@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
-from pleach.cli.terminal import Console, escape
+from pleach.cli.terminal import Console, escape, progress_on_stderr
 from pleach.core.overlay.coloured import bounds
 from pleach.core.overlay.coloured.bounds import ColouredConfig
 from pleach.scenario.machines import tree_of
@@ -127,12 +127,7 @@ def progress_bar(
     quiet: bool = False,
     **fields: Any,
 ) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr, removed at the end; none where that is no terminal, which would get an empty line.
-
-    `shown`: what a call of the yielded function changes of it.
-    """
-    console = Console(stderr=True)
-    is_shown = console.is_terminal and not quiet
-    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
+    """A progress bar on stderr. `shown`: what a call of the yielded function changes of it."""
+    with progress_on_stderr(*columns, quiet=quiet) as progress:
         task = progress.add_task("", total=total, **fields)
         yield lambda *told: progress.update(task, **shown(*told))

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from rich import console, markup
+from rich.progress import Progress, ProgressColumn
 from rich.segment import Segment
 
 from pleach.net.printable import printable
@@ -21,6 +22,12 @@ class Console(console.Console):
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text, keep=LAYOUT))
+
+
+def progress_on_stderr(*columns: ProgressColumn, quiet: bool = False) -> Progress:
+    """Removed at the end; nothing is shown where stderr is no terminal, which would get an empty line."""
+    errors = Console(stderr=True)
+    return Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
 
 
 class Unrepeated(logging.Filter):
